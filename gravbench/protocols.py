@@ -1,0 +1,41 @@
+"""The small contracts between layers; typing only, no tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gravbench.records import DecodeConfig, Generation, Record, Request
+
+
+class BackendInfo(Record):
+    """Who decodes: enough to say whether two runs used the same model and engine."""
+
+    name: str
+    model: str
+    model_digest: str
+    """sha256 over (file name, sha256) of config, tokenizer, processor, block_diffusion and weight files."""
+    engine: str
+    device: str
+    dtype: str
+    threads: int
+    eos_token_ids: tuple[int, ...]
+    mask_token_id: int | None
+    block_size: int | None
+    """Block size the checkpoint was trained with; `None` when it cannot draft."""
+    warnings: tuple[str, ...] = ()
+
+
+class Backend(Protocol):
+    """A way to run requests. Faults of one request come back as `Generation(stop_reason="error")`;
+    faults of the engine itself (checkpoint broken, out of memory) raise `EngineError`."""
+
+    def describe(self) -> BackendInfo: ...
+
+    def check(self, strategies: Sequence[str]) -> None:
+        """Refuse strategies this backend cannot run (`UsageError` / `EngineError`) before any sample runs."""
+        ...
+
+    def generate(self, request: Request, decode: DecodeConfig) -> Generation: ...
+
+    def close(self) -> None: ...
