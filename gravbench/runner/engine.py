@@ -1,0 +1,31 @@
+"""From `--backend` and `--model` to an open backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gravbench.protocols import Backend
+from gravbench.resources import shipped_model_dir
+from gravbench.runner.options import DEFAULT_MODEL, RunOptions
+
+if TYPE_CHECKING:
+    from gravbench.suites.manifest import Suite
+
+
+def open_engine(options: RunOptions, suite: Suite) -> Backend:
+    """Open the backend of `options`, loading its module (and torch) only now."""
+    from gravbench.backends.registry import open_backend  # noqa: PLC0415
+
+    del suite
+    return open_backend(
+        options.backend, model=checkpoint_of(options.model, backend=options.backend), threads=options.threads
+    )
+
+
+def checkpoint_of(model: str | None, *, backend: str = "transformers") -> Path | None:
+    """Folder of `model`: the shipped one by name, else a path. The toy backend has a table of its own."""
+    if model is None and backend == "toy":
+        return None
+    name = model or DEFAULT_MODEL
+    return shipped_model_dir(name) if name == DEFAULT_MODEL else Path(name)
