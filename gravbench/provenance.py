@@ -22,14 +22,23 @@ LOCATING_VARIABLES = ("GRAVBENCH_DATA", "HF_HOME")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Recorded, and overruled by --threads."""
 
-MAIN_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "pydantic", "rapidfuzz")
+MAIN_PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "scipy",
+    "pydantic",
+    "rapidfuzz",
+)
 
 _CPU_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "fma", "f16c")
 _GIT_TIMEOUT_S = 5
 
 
 def capture(environ: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Code version, packages, machine and the allow-listed environment variables. No secrets, no host name."""
+    """Code version, packages, machine, allow-listed environment variables. No secrets, no host name."""
     return {
         "gravbench": gravbench.__version__,
         "git": git_state(Path(__file__).resolve().parent),

@@ -70,7 +70,7 @@ def score_generations(
 
 
 def mean_quality(scores: Iterable[ScoreRecord]) -> dict[str, float]:
-    """Metric name -> mean over its scored samples (failed ones count as worst); absent when none was scored."""
+    """Metric name -> mean over its scored samples, failed ones as worst; absent when none was scored."""
     values: dict[str, list[float]] = {}
     for score in scores:
         if score.value is not None:
@@ -92,10 +92,9 @@ def _score(
     reference = references[record.sample_id]
     reference_sha = sha256_text(reference)
     failed = record.status != "ok"
-    value: float | None
-    if failed:
-        value, counts = metric.worst, {}
-    else:
+    value: float | None = metric.worst
+    counts: dict[str, float] = {}
+    if not failed:
         key = (metric.signature, record.text_sha, reference_sha)
         if key not in cache:
             cache[key] = metric.measure(record.text, reference)

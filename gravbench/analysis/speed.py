@@ -105,7 +105,7 @@ def request_ns(record: GenRecord) -> int | None:
 def speedup(
     pairs: Sequence[tuple[GenRecord, GenRecord]], time_of: Callable[[GenRecord], int | None], *, seed: int
 ) -> Speedup | None:
-    """Speedup over (base, own) pairs in which both are ok and timed; `None` when there is no time to divide by."""
+    """Speedup over (base, own) pairs in which both are ok and timed; `None` without time to divide by."""
     timed = [
         (base_time, own_time)
         for base, own in pairs

@@ -23,7 +23,6 @@ from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
 from gravbench.records import TASKS, Record, Task
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
 
-SUMMARY_SCHEMA = "gravbench.summary/1"
 BASE = "ar"
 
 FLOOR_ACCEPTED_PER_ROUND = 0.05
@@ -201,7 +200,9 @@ def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_sampl
 
 def _inputs_sha(manifest: Manifest, pairs: Pairs, scores: Sequence[ScoreRecord]) -> str:
     generations = sorted(
-        (r.sample_id, r.arm, r.rep, r.attempt, r.session_id, r.text_sha) for pair in pairs for r in pair.values()
+        (r.sample_id, r.arm, r.rep, r.attempt, r.session_id, r.text_sha)
+        for pair in pairs
+        for r in pair.values()
     )
     values = sorted((s.sample_id, s.arm, s.rep, s.metric, s.signature, s.value) for s in scores)
     return sha256_of([manifest.identity_sha, generations, values])

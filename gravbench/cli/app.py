@@ -44,28 +44,37 @@ def _global(
 
 @app.command()
 def run(
-    suite: Annotated[str, typer.Option(help="Suite to run; `gravbench suites list` names them.", show_default=False)],
+    suite: Annotated[
+        str, typer.Option(help="Suite to run; `gravbench suites list` names them.", show_default=False)
+    ],
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Decoding strategy, e.g. ar, selfspec, selfspec:block=16; repeatable. Default: ar and selfspec.",
+            help="ar, selfspec, selfspec:block=16, ...; repeatable. Default: ar and selfspec.",
             show_default=False,
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False)
+        str | None,
+        typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
     ] = None,
     backend: Annotated[str, typer.Option(help="Way to run the model.")] = "transformers",
     out: Annotated[
         Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
-    max_errors: Annotated[str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")] = "1%",
+    max_errors: Annotated[
+        str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")
+    ] = "1%",
     json: JsonFlag = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="A new run, even if one could be continued.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="A new run, even if one could be continued.")
+    ] = False,
 ) -> int:
     """Run strategies over a suite in interleaved pairs; print quality, acceptance and speed.
 
@@ -102,9 +111,14 @@ def score(run: RunArgument, json: JsonFlag = False) -> int:
 def export(
     run: RunArgument,
     clockless: Annotated[
-        bool, typer.Option("--clockless", help="Predictions, token ids, counters and scores; nothing a clock wrote.")
+        bool,
+        typer.Option(
+            "--clockless", help="Predictions, token ids, counters and scores; nothing a clock wrote."
+        ),
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="File to write. Default: stdout.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write. Default: stdout.", show_default=False)
+    ] = None,
 ) -> int:
     """Write a finished run as JSON lines that can be compared byte for byte."""
     from gravbench.cli.export_command import export_run
@@ -118,7 +132,8 @@ def doctor(
         bool, typer.Option("--forward-cost", help="Also measure c(Q)/c(1), the cost of a forward on Q rows.")
     ] = False,
     model: Annotated[
-        str | None, typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False)
+        str | None,
+        typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
     json: JsonFlag = False,

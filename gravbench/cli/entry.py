@@ -27,7 +27,9 @@ def run_command_line(arguments: Sequence[str]) -> int:
     _forgiving_streams()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = app(args=[a for a in arguments if a != "--debug"], prog_name="gravbench", standalone_mode=False)
+        code = app(
+            args=[a for a in arguments if a != "--debug"], prog_name="gravbench", standalone_mode=False
+        )
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _interrupted(arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gravbench.analysis.summary import summary_json
 from gravbench.cli.entry import report
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
@@ -13,7 +14,6 @@ from gravbench.errors import NotComparableError
 from gravbench.runner.engine import open_engine
 from gravbench.runner.options import RunOptions, check_strategies, parse_error_limit
 from gravbench.runner.path import run
-from gravbench.analysis.summary import summary_json
 from gravbench.suites.manifest import load_samples, load_suite
 
 

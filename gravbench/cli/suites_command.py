@@ -63,6 +63,6 @@ def describe(suite: Suite, samples: tuple[Sample, ...]) -> dict[str, JsonValue]:
         "digest": suite.digest,
         "n_samples": len(samples),
         "tasks": {task: counts[task] for task in TASKS if counts[task]},
-        "prompts": dict(suite.prompts),
-        "max_new_tokens": dict(suite.max_new_tokens),
+        "prompts": {str(task): text for task, text in suite.prompts.items()},
+        "max_new_tokens": {str(task): budget for task, budget in suite.max_new_tokens.items()},
     }

@@ -28,7 +28,8 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
 
 
 def _quality(summary: Summary) -> Table:
-    metrics = list(dict.fromkeys(m for s in summary.strategies.values() for m in s.quality))
+    found = {metric for strategy in summary.strategies.values() for metric in strategy.quality}
+    metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
     table = _table("strategy", *(_metric_label(m) for m in metrics), "identical to ar", "failed")
     for name, strategy in summary.strategies.items():
         table.add_row(

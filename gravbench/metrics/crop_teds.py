@@ -84,7 +84,8 @@ def _tree(element: etree._Element) -> Node:
 
 def _tokens(element: etree._Element) -> list[str]:
     """Characters of the text, each nested tag as one `<b>` and one `</b>`, tails included."""
-    tokens = [f"<{element.tag}>", *(element.text or "")]
+    tag = str(element.tag)
+    tokens = [f"<{tag}>", *str(element.text or "")]
     for child in element:
-        tokens += [*_tokens(child), *(child.tail or "")]
-    return [*tokens, f"</{element.tag}>"]
+        tokens += [*_tokens(child), *str(child.tail or "")]
+    return [*tokens, f"</{tag}>"]

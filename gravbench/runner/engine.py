@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def open_engine(options: RunOptions, suite: Suite) -> Backend:
     """Open the backend of `options`, loading its module (and torch) only now."""
-    from gravbench.backends.registry import open_backend  # noqa: PLC0415
+    from gravbench.backends.registry import open_backend
 
     del suite
     return open_backend(

@@ -74,7 +74,7 @@ def claim_under(root: Path, manifest: Manifest, *, fresh: bool) -> Iterator[Clai
 
 
 def newest_unfinished(root: Path, identity_sha: str) -> RunDirectory | None:
-    """The newest run folder under `root` with this plan that has no summary yet; unreadable ones are skipped."""
+    """Newest run under `root` with this plan that has no summary yet; unreadable ones are skipped."""
     for run in runs_below(root):
         try:
             same = run.manifest().identity_sha == identity_sha

@@ -54,7 +54,9 @@ def parse_error_limit(text: str) -> ErrorLimit:
     elif re.fullmatch(r"\d*\.\d+", text.strip()):
         share = float(text)
     else:
-        raise UsageError(f"--max-errors: '{text}' is neither a share nor a number", hint="For example 1% or 3.")
+        raise UsageError(
+            f"--max-errors: '{text}' is neither a share nor a number", hint="For example 1% or 3."
+        )
     if share > 1:
         raise UsageError(f"--max-errors: '{text}' is more than all samples", hint="At most 100%.")
     return ErrorLimit(share=share)
@@ -62,7 +64,7 @@ def parse_error_limit(text: str) -> ErrorLimit:
 
 def check_strategies(strategies: Sequence[str]) -> tuple[str, ...]:
     """Strategies as given, or the defaults; `UsageError` when one is unknown, badly put or given twice."""
-    from gravbench.decoding.strategies import parse_strategy  # noqa: PLC0415  (torch: only when running)
+    from gravbench.decoding.strategies import parse_strategy
 
     chosen = tuple(strategies) or DEFAULT_STRATEGIES
     for strategy in chosen:

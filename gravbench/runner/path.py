@@ -24,7 +24,7 @@ from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
 from gravbench.store.lock import RunLock
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
-from gravbench.store.schema import RUN_SCHEMA, GenRecord, Manifest, ScoreRecord, sha256_of
+from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Sample, Suite
@@ -64,7 +64,9 @@ def run(
             writable_root(options)
         backend = stack.enter_context(closing(open_backend(options, suite)))
         backend.check(options.strategies)
-        manifest = build_manifest(options, suite, chosen, backend.describe(), environ=environ, now=datetime.now(UTC))
+        manifest = build_manifest(
+            options, suite, chosen, backend.describe(), environ=environ, now=datetime.now(UTC)
+        )
         claim = (
             open_named(*named, manifest)
             if named is not None
@@ -171,7 +173,7 @@ def build_identity(
 ) -> dict[str, JsonValue]:
     """Every field that can move a prediction, a counter or a score; no path, no clock, no host."""
     return {
-        "schema": RUN_SCHEMA,
+        "schema": "gravbench.run/1",
         "gravbench": gravbench.__version__,
         "suite": suite.name,
         "suite_version": suite.version,
@@ -179,8 +181,8 @@ def build_identity(
         "limit": options.limit,
         "n_samples": len(samples),
         "samples_sha": sha256_of([(sample.sample_id, sample.image_sha256) for sample in samples]),
-        "prompts": dict(suite.prompts),
-        "max_new_tokens": dict(suite.max_new_tokens),
+        "prompts": {str(task): text for task, text in suite.prompts.items()},
+        "max_new_tokens": {str(task): budget for task, budget in suite.max_new_tokens.items()},
         "strategies": list(options.strategies),
         "seed": options.seed,
         "threads": options.threads,

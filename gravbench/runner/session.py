@@ -16,7 +16,16 @@ from gravbench.protocols import Backend
 from gravbench.records import DecodeConfig, Generation, Task, Trace
 from gravbench.runner.folder import Claim
 from gravbench.store.rundir import EventLog, PairKey, complete_pairs, next_attempts
-from gravbench.store.schema import GenError, GenRecord, GenStatus, Phase, PlanEntry, State, record_bytes, sha256_text
+from gravbench.store.schema import (
+    GenError,
+    GenRecord,
+    GenStatus,
+    Phase,
+    PlanEntry,
+    State,
+    record_bytes,
+    sha256_text,
+)
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Sample, Suite
@@ -74,7 +83,9 @@ class Session:
         self._failed = sum(r.status != "ok" for arms in pairs.values() for r in arms.values())
         self._events = EventLog(run)
         try:
-            self._log("session", {"session_id": self.session_id, "resumed": self.claim.resumed, "torn": list(torn)})
+            self._log(
+                "session", {"session_id": self.session_id, "resumed": self.claim.resumed, "torn": list(torn)}
+            )
             if self.claim.took_over:
                 self._log("stale_lock", {"owner": repr(self.claim.took_over)})
             self._beat("generating", force=True)
@@ -167,7 +178,9 @@ class Session:
             return record("ok", None, generation.trace)
         except ValidationError as error:
             message = error.errors(include_url=False)[0]["msg"]
-            return record("invalid_record", GenError(kind="InvalidRecord", message=message, stage="record"), None)
+            return record(
+                "invalid_record", GenError(kind="InvalidRecord", message=message, stage="record"), None
+            )
 
     def _call(self, entry: PlanEntry) -> Generation:
         request = request_for(self.samples[entry.sample_id], self.suite)
@@ -182,7 +195,9 @@ class Session:
                 hint="Free memory, then repeat the same command: it continues where it stopped.",
             ) from error
         except Exception as error:  # a defect in the engine costs the sample, never silently
-            self._log("fault", {"sample_id": entry.sample_id, "arm": entry.arm, "traceback": traceback.format_exc()})
+            self._log(
+                "fault", {"sample_id": entry.sample_id, "arm": entry.arm, "traceback": traceback.format_exc()}
+            )
             return Generation(
                 request_id=request.request_id,
                 text="",

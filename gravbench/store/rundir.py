@@ -1,11 +1,11 @@
 """The run directory: one folder is one run.
 
-    manifest.json                      written first, immutable; holds the plan
-    state.json                         small, replaced atomically
-    gen/<shard>.jsonl                  one line per finished (sample, arm, rep)
-    score/<scorer>-<digest>/all.jsonl  one line per score; may be deleted and rebuilt
-    events.jsonl                       sessions, warm-up, torn lines, faults (capped)
-    summary.json                       derived; may be deleted and rebuilt
+manifest.json                      written first, immutable; holds the plan
+state.json                         small, replaced atomically
+gen/<shard>.jsonl                  one line per finished (sample, arm, rep)
+score/<scorer>-<digest>/all.jsonl  one line per score; may be deleted and rebuilt
+events.jsonl                       sessions, warm-up, torn lines, faults (capped)
+summary.json                       derived; may be deleted and rebuilt
 """
 
 from __future__ import annotations
@@ -101,7 +101,11 @@ class RunDirectory:
 
     def generations(self) -> list[GenRecord]:
         """All generation records, all attempts, in the order they were written."""
-        return [record for path in sorted(self.path.glob("gen/*.jsonl")) for record in read_records(path, GenRecord)]
+        return [
+            record
+            for path in sorted(self.path.glob("gen/*.jsonl"))
+            for record in read_records(path, GenRecord)
+        ]
 
     def gen_writer(self) -> LineWriter:
         return LineWriter(_in_folder(self.path / "gen") / SHARD)

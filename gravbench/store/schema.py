@@ -10,11 +10,6 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from gravbench.records import Record, Rounds, StopReason, Task, Trace
 
-GEN_SCHEMA = "gravbench.gen/1"
-SCORE_SCHEMA = "gravbench.score/1"
-RUN_SCHEMA = "gravbench.run/1"
-STATE_SCHEMA = "gravbench.state/1"
-
 GenStatus = Literal["ok", "error", "invalid_record"]
 Phase = Literal["generating", "scoring", "complete", "interrupted", "failed"]
 
@@ -40,7 +35,7 @@ class PlanEntry(Record):
 class Manifest(StoredRecord):
     """`manifest.json`: written first, never changed. `identity` is what makes two runs the same plan."""
 
-    schema_id: Literal["gravbench.run/1"] = Field(default=RUN_SCHEMA, alias="schema")
+    schema_id: Literal["gravbench.run/1"] = Field(default="gravbench.run/1", alias="schema")
     run_id: str
     created_utc: str
     argv: tuple[str, ...]
@@ -69,7 +64,7 @@ class Manifest(StoredRecord):
 class State(StoredRecord):
     """`state.json`: small, replaced atomically, derived; the records are the truth."""
 
-    schema_id: Literal["gravbench.state/1"] = Field(default=STATE_SCHEMA, alias="schema")
+    schema_id: Literal["gravbench.state/1"] = Field(default="gravbench.state/1", alias="schema")
     phase: Phase
     done: int = Field(ge=0)
     total: int = Field(ge=0)
@@ -94,7 +89,7 @@ class GenRecord(StoredRecord):
     carry the same `session_id` and `attempt`; a pair cut in two by a kill is redone under a new attempt.
     """
 
-    schema_id: Literal["gravbench.gen/1"] = Field(default=GEN_SCHEMA, alias="schema")
+    schema_id: Literal["gravbench.gen/1"] = Field(default="gravbench.gen/1", alias="schema")
     run_id: str
     session_id: str
     sample_id: str
@@ -141,7 +136,7 @@ class ScoreRecord(StoredRecord):
     worst value and `failed` set, so it stays in every denominator.
     """
 
-    schema_id: Literal["gravbench.score/1"] = Field(default=SCORE_SCHEMA, alias="schema")
+    schema_id: Literal["gravbench.score/1"] = Field(default="gravbench.score/1", alias="schema")
     sample_id: str
     arm: str
     rep: int = Field(default=0, ge=0)
@@ -167,9 +162,9 @@ def breach(record: GenRecord) -> str | None:
         return f"{len(record.token_ids)} token ids, counters.tokens_out is {counters.tokens_out}"
     if counters.tokens_out > record.max_new_tokens:
         return f"{counters.tokens_out} tokens out of a budget of {record.max_new_tokens}"
-    return _rounds_breach(record.trace.rounds, counters.draft_offered, counters.draft_accepted) or _times_breach(
-        record.trace
-    )
+    return _rounds_breach(
+        record.trace.rounds, counters.draft_offered, counters.draft_accepted
+    ) or _times_breach(record.trace)
 
 
 def _rounds_breach(rounds: Rounds, offered: int, accepted: int) -> str | None:
@@ -184,7 +179,9 @@ def _rounds_breach(rounds: Rounds, offered: int, accepted: int) -> str | None:
 def _times_breach(trace: Trace) -> str | None:
     times = trace.times
     stages = (times.vision_ns, times.prefill_ns, times.decode_ns)
-    known = [t for t in (*stages, times.total_ns, times.image_ns, times.draft_ns, times.verify_ns) if t is not None]
+    known = [
+        t for t in (*stages, times.total_ns, times.image_ns, times.draft_ns, times.verify_ns) if t is not None
+    ]
     if any(t < 0 for t in known):
         return f"negative duration in {times!r}"
     spent = sum(t for t in stages if t is not None)
