@@ -77,10 +77,9 @@ def make_example(crop: Crop, lexicon: Lexicon) -> Example:
     """Spell and patchify one crop."""
     grey = np.asarray(crop.image.convert("L"))
     ids, starts = lexicon.speller.encode(crop.text)
-    ends = [*starts[1:], len(crop.text)]
     ink = np.full((len(ids), 2), np.nan, dtype=np.float32)
-    for i, (a, b) in enumerate(zip(starts, ends, strict=True)):
-        found = next((p for p in crop.anchors[a:b] if p is not None), None)
+    for i, start in enumerate(starts):  # a tag or command has no ink of its own, a letter is one character
+        found = crop.anchors[start]
         if found is not None:
             ink[i] = found
     grid = (grey.shape[0] // lexicon.patch // 2, grey.shape[1] // lexicon.patch // 2)

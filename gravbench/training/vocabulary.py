@@ -53,6 +53,7 @@ def build_tokenizer() -> Any:
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     core.decoder = decoders.ByteLevel()
     units = [*TABLE_TAGS, *LATEX_COMMANDS, *PROMPTS.values(), *(c for c in CHARSET if ord(c) > 127)]
+    units = [u for u in units if u not in alphabet]  # a byte's letter cannot also stand for itself
     core.add_tokens([AddedToken(u, normalized=False, special=False) for u in dict.fromkeys(units)])
     core.add_special_tokens([AddedToken(t, normalized=False, special=True) for t in SPECIAL_TOKENS])
     tokenizer = PreTrainedTokenizerFast(
@@ -73,7 +74,7 @@ class Speller:
     Longest unit first at every position, single bytes elsewhere.
     """
 
-    ids: dict[str, int]
+    ids: dict[str, tuple[int, ...]]
     pattern: re.Pattern[str]
 
     @classmethod
@@ -86,15 +87,17 @@ class Speller:
         encode = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         units = sorted((t for t in vocabulary if t not in alphabet), key=lambda t: (-len(t), t))
         pattern = re.compile("|".join(map(re.escape, units)) + "|.", re.DOTALL)
-        letters = {c: vocabulary[encode.pre_tokenize_str(c)[0][0]] for c in map(chr, range(128))}
-        return cls({**{u: vocabulary[u] for u in units}, **letters}, pattern)
+        single = {*CHARSET, *map(chr, range(128))} - set(units)
+        letters = {c: tuple(vocabulary[b] for b in encode.pre_tokenize_str(c)[0][0]) for c in single}
+        return cls({**{u: (vocabulary[u],) for u in units}, **letters}, pattern)
 
     def encode(self, text: str) -> tuple[list[int], list[int]]:
         """Token ids and the start character of each. Raises `KeyError` for a character outside CHARSET."""
         ids, starts = [], []
         for match in self.pattern.finditer(text):
-            ids.append(self.ids[match.group()])
-            starts.append(match.start())
+            spelled = self.ids[match.group()]
+            ids.extend(spelled)
+            starts.extend([match.start()] * len(spelled))
         return ids, starts
 
 
