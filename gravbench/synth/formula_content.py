@@ -39,6 +39,10 @@ def _number(rng: random.Random) -> Tokens:
     return list(text)
 
 
+def _index(rng: random.Random) -> Tokens:
+    return list(str(rng.randint(1, 9) if rng.random() < 0.7 else rng.randint(10, 99)))
+
+
 def _symbol(rng: random.Random) -> Tokens:
     roll = rng.random()
     if roll < 0.6:
@@ -55,7 +59,7 @@ def _scripted(rng: random.Random) -> Tokens:
         return base
     if roll < 0.43:
         return [rng.choice(ACCENTS), *_group([rng.choice(_VARIABLES.replace("i", "").replace("j", ""))])]
-    low = _group(rng.choice((_number, _symbol))(rng)[:2])
+    low = _group(rng.choice((_index, _symbol))(rng))
     high = _group(rng.choice((["2"], ["3"], ["n"], ["-", "1"], [rng.choice(_VARIABLES)])))
     if roll < 0.66:
         return [*base, "^", *high]

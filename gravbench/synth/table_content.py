@@ -122,12 +122,19 @@ def compose_table(rng: random.Random) -> TableText:
         for column, (make, numeric) in enumerate(makers):
             if row == 0 and has_header:
                 blank = column == 0 and rng.random() < 0.1
-                cells.append(Cell(row, column, "" if blank else _header(rng)[:longest], header=True))
+                cells.append(Cell(row, column, "" if blank else _fitting(rng, _header, longest), header=True))
             else:
-                text = "" if rng.random() < 0.06 else make(rng)[:longest].strip()
+                text = "" if rng.random() < 0.06 else _fitting(rng, make, longest)
                 cells.append(Cell(row, column, text, numeric=numeric))
     table = TableText(rows, columns, tuple(cells))
     return _with_span(rng, table, has_header) if rng.random() < 0.25 else table
+
+
+def _fitting(rng: random.Random, make: Callable[[random.Random], str], longest: int) -> str:
+    while True:
+        text = make(rng)
+        if len(text) <= longest:
+            return text
 
 
 def _with_span(rng: random.Random, table: TableText, has_header: bool) -> TableText:
