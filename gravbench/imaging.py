@@ -46,10 +46,11 @@ def read_bounded(path: Path, *, limit: int = MAX_BYTES, what: str = "image") -> 
         raise DataError(
             f"{path}: cannot open {what}: {reason}", hint="check the path and its permissions"
         ) from fault
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise DataError(f"{path}: {what} is not a regular file", hint="give the path of a file")
     with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{path}: {what} is not a regular file", hint="give the path of a file")
         if status.st_size > limit:
             raise DataError(f"{path}: {what} has {status.st_size:,} bytes, expected at most {limit:,}")
         data = stream.read(limit + 1)
@@ -87,7 +88,7 @@ def decode_image(data: bytes, name: str) -> Image.Image:
         raise DataError(f"{name}: image has more than {MAX_PIXELS:,} pixels") from fault
     except _DECODE_FAULTS as fault:
         raise DataError(
-            f"{name}: {len(data):,} bytes that are no image this program reads, expected {' or '.join(FORMATS)}",
+            f"{name}: {len(data):,} bytes that are no readable image, expected {' or '.join(FORMATS)}",
             hint="convert it to PNG, or restore the file from its source",
         ) from fault
     width, height = opened.size
