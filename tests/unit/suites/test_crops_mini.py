@@ -74,7 +74,11 @@ def _drawn_with() -> dict[str, str | None]:
     bool(missing_fonts()), reason=f"missing fonts: {sorted({f.package for f in missing_fonts()})}"
 )
 def test_generator_rebuilds_the_shipped_suite(tmp_path: Path, samples: tuple[Sample, ...]) -> None:
-    """Ground truth and pixels are equal with the recorded renderers, else all but a few crops nearly so."""
+    """Ground truth and pixels are equal with the recorded renderers.
+
+    Others keep nearly every reference, and the pixels that Pillow draws; mathtext of another release
+    sets formulas a pixel wider or narrower, which shifts them on the crop.
+    """
     data_dir = load_suite("crops-mini").data_dir
     built = build_crops_mini(tmp_path)
     assert built.crops == len(samples)
@@ -88,8 +92,9 @@ def test_generator_rebuilds_the_shipped_suite(tmp_path: Path, samples: tuple[Sam
         assert old == new
         assert set(differences.values()) == {0.0}
     else:
-        assert old.keys() == new.keys()
-        assert sum(difference < 6 for difference in differences.values()) > 0.8 * len(samples)
+        assert len(differences) > 0.95 * len(samples)
+        drawn_by_pillow = [differences[key] for key in differences if not key.startswith("formula")]
+        assert sum(difference < 6 for difference in drawn_by_pillow) > 0.95 * len(drawn_by_pillow)
 
 
 def _truth(folder: Path) -> dict[str, dict[str, object]]:
