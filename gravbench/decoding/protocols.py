@@ -48,10 +48,13 @@ class StepModel(Protocol[StateT]):
     @property
     def info(self) -> ModelInfo: ...
 
-    def prefill(self, request: Request, *, reserve: int, trace: TraceRecorder) -> tuple[StateT, Tensor]:
+    def prefill(
+        self, request: Request, *, budget: int, window: int, trace: TraceRecorder
+    ) -> tuple[StateT, Tensor]:
         """Encode image and prompt; returns the state and the logits [V] after the last prefix token.
 
-        `reserve` is the number of cache rows decoding may need beyond the prefix.
+        Decoding will commit at most `budget` tokens with windows of at most `window` rows, which says
+        how much cache to reserve.
         """
         ...
 
