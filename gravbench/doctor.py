@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 
 import gravbench
 from gravbench.errors import GravbenchError
+from gravbench.pipeline import suite_digest
 from gravbench.provenance import (
     LOCATING_VARIABLES,
     MAIN_PACKAGES,
@@ -26,7 +27,7 @@ from gravbench.records import Record
 from gravbench.runner.engine import checkpoint_of
 from gravbench.store.files import LineWriter
 from gravbench.store.schema import StoredRecord
-from gravbench.suites.manifest import list_suites, load_samples, load_suite
+from gravbench.suites.manifest import Suite, list_suites, load_samples
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -168,14 +169,17 @@ def check_disk(folder: Path) -> Check:
 
 def check_suites() -> list[Check]:
     """Every suite loads, and its files have the digests of its manifest."""
-    names = list_suites()
-    if not names:
+    try:
+        suites = list_suites()
+    except GravbenchError as error:
+        return [Check(name="suites", status="fail", message=error.message, hint=error.hint)]
+    if not suites:
         return [
             Check(
                 name="suites", status="fail", message="none found", hint="Install gravbench again with pip."
             )
         ]
-    return [_check_suite(name) for name in names]
+    return [_check_suite(suite) for suite in suites]
 
 
 def check_model(checkpoint: Path, threads: int) -> Check:
@@ -199,17 +203,17 @@ def check_model(checkpoint: Path, threads: int) -> Check:
     )
 
 
-def _check_suite(name: str) -> Check:
+def _check_suite(suite: Suite) -> Check:
+    name = suite.name
     try:
-        suite = load_suite(name)
         samples = load_samples(suite)
     except GravbenchError as error:
         return Check(name=f"suite {name}", status="fail", message=error.message, hint=error.hint)
     return Check(
         name=f"suite {name}",
         status="ok",
-        message=f"{len(samples)} samples, version {suite.version}, digest {suite.digest[:12]}",
-        facts={"n_samples": len(samples), "digest": suite.digest},
+        message=f"{len(samples)} samples, version {suite.version}, digest {suite_digest(suite)[:12]}",
+        facts={"n_samples": len(samples), "digest": suite_digest(suite)},
     )
 
 

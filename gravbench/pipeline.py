@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gravbench.records import TASKS, Request
-from gravbench.store.schema import PlanEntry
+from gravbench.store.schema import PlanEntry, sha256_of
 
 if TYPE_CHECKING:
-    from gravbench.suites.manifest import Sample, Suite
+    from gravbench.suites.manifest import Suite
+    from gravbench.suites.samples import Sample
+
+
+def suite_digest(suite: Suite) -> str:
+    """Hash of everything in a manifest that decides what is measured; its place and prose are not in it."""
+    return sha256_of(suite.model_dump(mode="json", exclude={"description", "manifest_path", "data"}))
 
 
 def limit_samples(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
@@ -57,6 +63,6 @@ def request_for(sample: Sample, suite: Suite) -> Request:
         request_id=sample.sample_id,
         sample_id=sample.sample_id,
         task=sample.task,
-        image_path=str(sample.image_path),
+        image_path=sample.image_path,
         max_new_tokens=suite.max_new_tokens[sample.task],
     )

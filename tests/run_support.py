@@ -8,43 +8,53 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gravbench.suites.manifest import Suite
+
 from gravbench.protocols import BackendInfo
 from gravbench.records import TASKS, Counters, DecodeConfig, Generation, Request, Rounds, Task, Times, Trace
 from gravbench.runner.options import RunOptions
 from gravbench.runner.path import Outcome, run
 from gravbench.runner.session import Progress
 from gravbench.store.schema import GenRecord, sha256_text
+from gravbench.suites.samples import Sample
 
 AR_STEP_NS = 1_000
 ROUND_NS = 2_000
 PREFILL_NS = 5_000
 
 
-@dataclass(frozen=True)
-class FakeSample:
-    sample_id: str
-    task: Task
-    reference: str
-    image_path: Path = Path("none.png")
-    image_sha256: str = "0" * 64
+def fake_suite(*, version: int = 1) -> Suite:
+    """A suite that was never on disk."""
+    return Suite(
+        name="fake",
+        version=version,
+        description="for tests",
+        kind="crops",
+        data="data",
+        annotation_sha256="0" * 64,
+        prompts=dict.fromkeys(TASKS, "Read:"),
+        max_new_tokens=dict.fromkeys(TASKS, 64),
+        metrics=dict.fromkeys(TASKS, ("ned",)),
+        manifest_path="fake.toml",
+    )
 
 
-@dataclass(frozen=True)
-class FakeSuite:
-    name: str = "fake"
-    version: int = 1
-    digest: str = "d" * 64
-    prompts: dict[Task, str] = field(default_factory=lambda: dict.fromkeys(TASKS, "Read:"))
-    max_new_tokens: dict[Task, int] = field(default_factory=lambda: dict.fromkeys(TASKS, 64))
-
-
-def fake_samples(count: int) -> tuple[FakeSample, ...]:
+def fake_samples(count: int) -> tuple[Sample, ...]:
     """`count` samples, tasks in turn; the reference is what `FakeBackend` says, or a table around it."""
     samples = []
     for index in range(count):
         task = TASKS[index % len(TASKS)]
         sample_id = f"{task}-{index:03d}"
-        samples.append(FakeSample(sample_id=sample_id, task=task, reference=spoken(sample_id, task)))
+        samples.append(
+            Sample(
+                sample_id=sample_id,
+                task=task,
+                image_path="none.png",
+                image_sha256="0" * 64,
+                reference=spoken(sample_id, task),
+                attributes={},
+            )
+        )
     return tuple(sorted(samples, key=lambda sample: sample.sample_id))
 
 
@@ -185,15 +195,15 @@ def run_fake(
     backend: FakeBackend | None = None,
     samples: int = 6,
     progress: Progress | None = None,
-    suite: FakeSuite | None = None,
+    suite: Suite | None = None,
     **options: object,
 ) -> Outcome:
     """`runner.run` over the fakes."""
     chosen = backend or FakeBackend()
     return run(
         RunOptions(suite="fake", out=out, **options),  # type: ignore[arg-type]
-        suite or FakeSuite(),  # type: ignore[arg-type]
-        fake_samples(samples),  # type: ignore[arg-type]
+        suite or fake_suite(),
+        fake_samples(samples),
         open_backend=lambda _options, _suite: chosen,
         progress=progress or QuietProgress(),
         environ={},

@@ -93,17 +93,10 @@ class ToyModel:
         )
 
     def prefill(
-<<<<<<< HEAD
-        self, request: Request, *, reserve: int, trace: TraceRecorder
-    ) -> tuple[ToyState, torch.Tensor]:
-        if reserve < 1:
-            raise ValueError(f"reserve must be at least 1, got {reserve}")
-=======
         self, request: Request, *, budget: int, window: int, trace: TraceRecorder
     ) -> tuple[ToyState, torch.Tensor]:
         if budget < 1 or window < 1:
             raise ValueError(f"budget and window must be at least 1, got {budget} and {window}")
->>>>>>> engine
         with trace.stage("image"):
             state = ToyState(script=self._script_of(request), prefix_tokens=12)
         with trace.stage("vision"):

@@ -59,6 +59,8 @@ def run(
         typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
     ] = None,
     backend: Annotated[str, typer.Option(help="Way to run the model.")] = "transformers",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     out: Annotated[
         Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
     ] = None,
@@ -87,6 +89,8 @@ def run(
         strategies=tuple(strategy or ()),
         model=model,
         backend=backend,
+        device=device,
+        dtype=dtype,
         out=out,
         limit=limit,
         seed=seed,

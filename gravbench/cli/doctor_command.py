@@ -34,7 +34,7 @@ def run_doctor(*, forward_cost: bool, model: str | None, threads: int, as_json: 
 def _forward_cost(checkpoint: Path, threads: int) -> dict[str, float]:
     from gravbench.backends.forward_cost import measure
 
-    return {str(rows): cost for rows, cost in measure(checkpoint, threads=threads).items()}
+    return {str(cost.rows): cost.ratio for cost in measure(checkpoint, threads=threads)}
 
 
 def _parts(diagnosis: Diagnosis) -> list[Table | Text]:

@@ -10,15 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.cli.output import print_json, print_tables
+from gravbench.pipeline import suite_digest
 from gravbench.records import TASKS
 from gravbench.store.schema import canonical_json
-from gravbench.suites.manifest import Sample, Suite, list_suites, load_samples, load_suite
+from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite
+from gravbench.suites.samples import Sample
 
 
 def list_all(*, as_json: bool) -> int:
     """Name, version, number of samples by task and title of every suite."""
-    loaded = [load_suite(name) for name in list_suites()]
-    rows = [describe(suite, load_samples(suite)) for suite in loaded]
+    rows = [describe(suite, load_samples(suite)) for suite in list_suites()]
     if as_json:
         print_json(canonical_json({"schema": "gravbench.suites/1", "suites": rows}))
         return 0
@@ -60,7 +61,8 @@ def describe(suite: Suite, samples: tuple[Sample, ...]) -> dict[str, JsonValue]:
     return {
         "name": suite.name,
         "version": suite.version,
-        "digest": suite.digest,
+        "description": suite.description,
+        "digest": suite_digest(suite),
         "n_samples": len(samples),
         "tasks": {task: counts[task] for task in TASKS if counts[task]},
         "prompts": {str(task): text for task, text in suite.prompts.items()},

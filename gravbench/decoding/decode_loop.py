@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-<<<<<<< HEAD
-from gravbench.decoding.repetition import has_loop
-from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import StateT, StepModel, Strategy
-=======
 from gravbench.decoding.output import Output
 from gravbench.decoding.protocols import StateT, StepModel, Strategy
 from gravbench.decoding.repetition import has_loop
->>>>>>> engine
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.records import Request
 
@@ -35,13 +29,8 @@ def decode_request(
     The budget is cut to what the model's positions leave after the prefix, alike for every strategy;
     reaching either is `stop_reason="length"`.
     """
-<<<<<<< HEAD
-    reserve = budget + strategy.widest_window(model.info)
-    state, logits = model.prefill(request, reserve=reserve, trace=trace)
-=======
     window = strategy.widest_window(model.info)
     state, logits = model.prefill(request, budget=budget, window=window, trace=trace)
->>>>>>> engine
     output = Output(model.info.eos_token_ids, budget=min(budget, model.room(state)))
     output.extend((int(logits.argmax(-1)),))
     with trace.stage("decode"):

@@ -35,6 +35,8 @@ class RunOptions:
     strategies: tuple[str, ...] = DEFAULT_STRATEGIES
     model: str | None = None
     backend: str = "transformers"
+    device: str = "cpu"
+    dtype: str = "float32"
     out: Path | None = None
     runs_root: Path = Path("runs")
     limit: int | None = None

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 import gravbench
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.errors import NotComparableError
-from gravbench.pipeline import limit_samples, order_plan
+from gravbench.pipeline import limit_samples, order_plan, suite_digest
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
@@ -27,7 +27,8 @@ from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
 
 if TYPE_CHECKING:
-    from gravbench.suites.manifest import Sample, Suite
+    from gravbench.suites.manifest import Suite
+    from gravbench.suites.samples import Sample
 
 OpenBackend = Callable[[RunOptions, "Suite"], Backend]
 
@@ -97,9 +98,10 @@ def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample]) -> Summary:
     run_folder = RunDirectory(run_dir)
     manifest = run_folder.manifest()
     recorded = manifest.identity["suite_sha"]
-    if suite.digest != recorded:
+    digest = suite_digest(suite)
+    if digest != recorded:
         raise NotComparableError(
-            f"suite {suite.name}: digest {suite.digest[:12]}, the run was made on {str(recorded)[:12]}",
+            f"suite {suite.name}: digest {digest[:12]}, the run was made on {str(recorded)[:12]}",
             hint="Score with the version of the suite the run was made on.",
         )
     with RunLock(run_dir):
@@ -177,7 +179,7 @@ def build_identity(
         "gravbench": gravbench.__version__,
         "suite": suite.name,
         "suite_version": suite.version,
-        "suite_sha": suite.digest,
+        "suite_sha": suite_digest(suite),
         "limit": options.limit,
         "n_samples": len(samples),
         "samples_sha": sha256_of([(sample.sample_id, sample.image_sha256) for sample in samples]),

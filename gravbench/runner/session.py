@@ -28,7 +28,8 @@ from gravbench.store.schema import (
 )
 
 if TYPE_CHECKING:
-    from gravbench.suites.manifest import Sample, Suite
+    from gravbench.suites.manifest import Suite
+    from gravbench.suites.samples import Sample
 
 HEARTBEAT_S = 2.0
 WARM_UP_TRIES = 3
@@ -156,7 +157,7 @@ class Session:
                 slot=entry.slot,
                 attempt=attempt,
                 task=sample.task,
-                suite_sha=self.suite.digest,
+                suite_sha=str(self.claim.manifest.identity["suite_sha"]),
                 input_sha=sample.image_sha256,
                 prompt_sha=sha256_text(self.suite.prompts[sample.task]),
                 max_new_tokens=self.suite.max_new_tokens[sample.task],

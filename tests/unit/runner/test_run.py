@@ -4,7 +4,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from run_support import FakeBackend, FakeSuite, QuietProgress, fake_samples, run_fake
+from run_support import FakeBackend, QuietProgress, fake_samples, fake_suite, run_fake
 
 from gravbench.errors import DataError, EngineError, NotComparableError, UsageError
 from gravbench.provenance import capture
@@ -127,8 +127,6 @@ def test_defect_of_the_engine_costs_one_sample_and_leaves_its_traceback(tmp_path
 
 
 def test_answer_that_contradicts_its_counters_is_an_invalid_record(tmp_path: Path) -> None:
-    suite = FakeSuite(max_new_tokens={"text": 64, "table": 64, "formula": 64})
-
     class Liar(FakeBackend):
         def generate(self, request, decode):  # type: ignore[no-untyped-def]
             generation = super().generate(request, decode)
@@ -136,7 +134,7 @@ def test_answer_that_contradicts_its_counters_is_an_invalid_record(tmp_path: Pat
                 return generation
             return generation.model_copy(update={"token_ids": (*generation.token_ids, 7)})
 
-    outcome = run_fake(tmp_path / "r", backend=Liar(), suite=suite)
+    outcome = run_fake(tmp_path / "r", backend=Liar())
     assert outcome.summary.strategies["ar"].failed == 1
     statuses = {r.status for r in RunDirectory(tmp_path / "r").generations() if r.sample_id == "text-000"}
     assert statuses == {"invalid_record"}
@@ -184,7 +182,7 @@ def test_damaged_record_is_named_and_not_skipped(tmp_path: Path) -> None:
 def test_rescoring_gives_the_same_summary_without_a_model(tmp_path: Path) -> None:
     first = run_fake(tmp_path / "r")
     (tmp_path / "r" / "summary.json").unlink()
-    again = rescore(tmp_path / "r", FakeSuite(), fake_samples(6))  # type: ignore[arg-type]
+    again = rescore(tmp_path / "r", fake_suite(), fake_samples(6))
     assert again == first.summary
 
 
@@ -192,9 +190,9 @@ def test_rescoring_needs_the_same_suite_and_a_finished_run(tmp_path: Path) -> No
     with pytest.raises(KeyboardInterrupt):
         run_fake(tmp_path / "r", backend=FakeBackend(raises=KeyboardInterrupt(), raise_at=10))
     with pytest.raises(NotComparableError, match="incomplete"):
-        rescore(tmp_path / "r", FakeSuite(), fake_samples(6))  # type: ignore[arg-type]
+        rescore(tmp_path / "r", fake_suite(), fake_samples(6))
     with pytest.raises(NotComparableError, match="digest"):
-        rescore(tmp_path / "r", FakeSuite(digest="e" * 64), fake_samples(6))  # type: ignore[arg-type]
+        rescore(tmp_path / "r", fake_suite(version=2), fake_samples(6))
 
 
 def test_drafts_at_their_floor_are_called_out(tmp_path: Path) -> None:
