@@ -39,3 +39,7 @@ class Curriculum:
         if progress < self.decay:
             return 1.0
         return max(0.0, (1.0 - progress) / (1.0 - self.decay))
+
+
+FROM_CHECKPOINT = Curriculum(vision_only=0.0, alignment=0.0, decay=0.1)
+"""A model that reads already: the full mix from the first step, decay nearly throughout."""

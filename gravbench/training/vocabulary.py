@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gravbench.records import Task
 from gravbench.synth import CHARSET, LATEX_COMMANDS, TABLE_TAGS
@@ -67,6 +67,24 @@ def build_tokenizer() -> Any:
     return tokenizer
 
 
+class Spelling(Protocol):
+    """Text -> token ids and the character each token starts at."""
+
+    def encode(self, text: str) -> tuple[list[int], list[int]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerSpelling:
+    """The tokenizer itself, for checkpoints whose vocabulary is not ours."""
+
+    tokenizer: Any
+
+    def encode(self, text: str) -> tuple[list[int], list[int]]:
+        """Ids without special tokens; offsets as the fast tokenizer reports them."""
+        spelled = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        return list(spelled["input_ids"]), [start for start, _ in spelled["offset_mapping"]]
+
+
 @dataclass(frozen=True, slots=True)
 class Speller:
     """Text -> ids with the character each token starts at; equal to the tokenizer, ten times cheaper.
@@ -93,12 +111,19 @@ class Speller:
 
     def encode(self, text: str) -> tuple[list[int], list[int]]:
         """Token ids and the start character of each. Raises `KeyError` for a character outside CHARSET."""
-        ids, starts = [], []
+        ids: list[int] = []
+        starts: list[int] = []
         for match in self.pattern.finditer(text):
             spelled = self.ids[match.group()]
             ids.extend(spelled)
             starts.extend([match.start()] * len(spelled))
         return ids, starts
+
+
+def spelling_of(tokenizer: Any) -> Spelling:
+    """The cheap speller where the vocabulary is bytes and units, the tokenizer itself elsewhere."""
+    ours = set(TABLE_TAGS) | set(LATEX_COMMANDS) <= set(tokenizer.get_vocab())
+    return Speller.of(tokenizer) if ours and len(tokenizer) < 1024 else TokenizerSpelling(tokenizer)
 
 
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:
