@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jinja2 import TemplateError
 from PIL import Image
 
 from gravbench.errors import EngineError
@@ -57,7 +58,10 @@ class Prompter:
 def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
     if getattr(tokenizer, "chat_template", None):
         message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
-        text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        try:
+            text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        except (TemplateError, ValueError, TypeError) as error:
+            raise EngineError(f"chat template: does not render ({error})") from error
     else:
         text = _TEMPLATE.format(prompt=prompt)
     return list(tokenizer.encode(text, add_special_tokens=False))

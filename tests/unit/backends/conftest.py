@@ -1,4 +1,4 @@
-"""Small random checkpoints in the real file format; wide weights, so that tokens vary and margins are wide."""
+"""Small random checkpoints in the real file format; wide weights, so tokens vary and margins are wide."""
 
 from __future__ import annotations
 

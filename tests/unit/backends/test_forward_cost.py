@@ -11,18 +11,19 @@ from gravbench.errors import UsageError
 
 
 def test_medians_and_ratios_come_from_the_clock(checkpoint: Path) -> None:
-    durations = iter([99, 10, 99, 30, 0, 10, 0, 40, 0, 20, 0, 30, 0, 20, 0, 35])
+    warm_up = [9, 9]  # one reading a row count
+    repetitions = [[1, 10, 1, 30], [1, 10, 1, 40], [1, 20, 1, 35]]  # idle, one row, idle, four rows
+    durations = iter([*warm_up, *(tick for repetition in repetitions for tick in repetition)])
     now = [0]
 
     def clock() -> int:
         now[0] += next(durations)
         return now[0]
 
-    # the warm-up of each row count reads the clock once, every other repetition twice
     costs = measure(checkpoint, row_counts=(1, 4), context=16, repetitions=3, clock=clock)
-    assert [c.rows for c in costs] == [1, 4]
-    assert costs[0].ratio == 1.0
-    assert costs[1].ratio == costs[1].seconds / costs[0].seconds
+    assert [(c.rows, c.context) for c in costs] == [(1, 16), (4, 16)]
+    assert [c.seconds for c in costs] == [10e-9, 35e-9]
+    assert [c.ratio for c in costs] == pytest.approx([1.0, 3.5])
 
 
 def test_every_row_count_of_the_issue_is_measured(checkpoint: Path) -> None:

@@ -73,3 +73,10 @@ def test_the_processor_of_a_patch_14_checkpoint_is_read_as_it_is(tmp_path: Path)
 )
 def test_only_a_leading_closed_scaffold_is_stripped(text: str, expected: str) -> None:
     assert strip_thinking(text) == expected
+
+
+def test_a_template_that_does_not_render_is_an_engine_error() -> None:
+    tokenizer = build_tokenizer()
+    tokenizer.chat_template = "{% for %}"
+    with pytest.raises(EngineError, match="does not render"):
+        Prompter(tokenizer, image_token_id=1)

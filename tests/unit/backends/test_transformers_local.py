@@ -161,7 +161,7 @@ def test_ar_gives_the_ids_of_transformers_generate(
 
 
 def test_a_wrong_mask_id_gives_the_same_ids(
-    checkpoint: Path, broken: Path, backend: TransformersLocal, make_request: Maker
+    broken: Path, backend: TransformersLocal, make_request: Maker
 ) -> None:
     path = broken / "block_diffusion.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"mask_id": 17}))
@@ -427,3 +427,19 @@ def test_a_closed_backend_is_unusable(checkpoint: Path, make_request: Maker) -> 
 def test_info_is_what_the_files_say(backend: TransformersLocal) -> None:
     assert isinstance(backend.step_model.info, ModelInfo)
     assert backend.step_model.info.max_positions == 4096
+
+
+@pytest.mark.parametrize("eos", [None, []])
+def test_a_checkpoint_without_an_end_token_is_refused(broken: Path, eos: object) -> None:
+    for name in ("generation_config.json", "config.json"):
+        document = json.loads((broken / name).read_text())
+        for part in (document, document.get("text_config", {})):
+            part["eos_token_id"] = eos
+        (broken / name).write_text(json.dumps(document))
+    with pytest.raises(EngineError, match="eos_token_id is missing"):
+        TransformersLocal(broken)
+
+
+def test_loading_is_silent(checkpoint: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    TransformersLocal(checkpoint)
+    assert capfd.readouterr() == ("", "")
