@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jinja2 import TemplateError
-from PIL import Image
 
-from gravbench.errors import EngineError
+from gravbench.errors import DataError, EngineError
+from gravbench.imaging import load_image
 from gravbench.records import Request, Task
 
 PROMPTS: dict[Task, str] = {
@@ -60,7 +59,7 @@ def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
         message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
         try:
             text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
-        except (TemplateError, ValueError, TypeError) as error:
+        except Exception as error:  # a template is a program of the checkpoint's author
             raise EngineError(f"chat template: does not render ({error})") from error
     else:
         text = _TEMPLATE.format(prompt=prompt)
@@ -71,14 +70,12 @@ def read_pixels(request: Request, processor: Any) -> Pixels:
     """Open, resize, normalise and cut the image into patches; `SampleError` when that cannot be done."""
     path = request.image_path
     try:
-        with Image.open(path) as opened:
-            image = opened.convert("RGB")
+        image = load_image(path).convert("RGB")
         prepared = processor(images=[image], return_tensors="pt")
-    except FileNotFoundError as error:
-        raise SampleError(f"{path}: no such image") from error
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        reason = " ".join(str(error).split())
-        raise SampleError(f"{path}: the image does not decode ({reason})") from error
+    except DataError as error:
+        raise SampleError(" ".join(error.message.split())) from error
+    except ValueError as error:
+        raise SampleError(f"{path}: {image.width} x {image.height} pixels: {error}") from error
     grid = prepared["image_grid_thw"]
     return Pixels(
         patches=prepared["pixel_values"],

@@ -1,5 +1,9 @@
 """Strategy strings."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from gravbench.decoding.ar import Autoregressive
@@ -68,3 +72,11 @@ def test_a_block_larger_than_the_cache_is_refused() -> None:
     assert parse_strategy("selfspec:block=63").widest_window(info()) == 64
     with pytest.raises(UsageError, match="exceeds the cache of 64"):
         parse_strategy("selfspec:block=64").widest_window(info())
+
+
+def test_parsing_a_strategy_loads_no_tensor_library() -> None:
+    code = (
+        "import sys; from gravbench.decoding.strategies import parse_strategy; parse_strategy('selfspec'); "
+        "from gravbench.backends import registry; assert 'torch' not in sys.modules, 'torch was imported'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
