@@ -22,7 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 from gravbench.backends.glm.cache import KvCache
 from gravbench.backends.glm.linear import Linear
 from gravbench.backends.glm.rope import Rope, rotate
-from gravbench.decoding.masks import CAUSAL, Mask, visible
+from gravbench.decoding.masks import CAUSAL, Mask
 
 silu = torch.ops.aten.silu.out
 
@@ -182,7 +182,9 @@ class GlmDecoder:
         """
         kept = self._masks.get((mask, rows))
         if kept is None or kept.shape[1] != cache.capacity:
-            hidden = ~torch.tensor(visible(mask, rows))
+            hidden = torch.ones(rows, rows, dtype=torch.bool).triu(1)
+            if mask.causal_rows is not None:
+                hidden[mask.causal_rows :] = False
             kept = torch.zeros(rows, cache.capacity, dtype=self.dtype)
             kept[:, cache.capacity - rows :].masked_fill_(hidden, torch.finfo(self.dtype).min)
             kept = self._masks[mask, rows] = kept.to(self.device)
