@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gravbench.suites.manifest import Suite
-
 from gravbench.protocols import BackendInfo
 from gravbench.records import TASKS, Counters, DecodeConfig, Generation, Request, Rounds, Task, Times, Trace
 from gravbench.runner.options import RunOptions
 from gravbench.runner.path import Outcome, run
 from gravbench.runner.session import Progress
 from gravbench.store.schema import GenRecord, sha256_text
+from gravbench.suites.manifest import Suite
 from gravbench.suites.samples import Sample
 
 AR_STEP_NS = 1_000

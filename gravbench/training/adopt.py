@@ -42,8 +42,8 @@ def load_for_training(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
 def adopt_checkpoint(source: Path, target: Path, *, block: int) -> None:
     """Copy `source` into `target` as a checkpoint that can draft.
 
-    Without a `<|mask|>` token one is appended; its embedding is drawn from the mean and deviation of the table (as GravityOCR
-    does), so it starts as a plausible but unused word.
+    Without a `<|mask|>` token one is appended; its embedding is drawn from the mean and deviation of the
+    table (as GravityOCR does), so it starts as a plausible but unused word.
     """
     model, tokenizer, processor = load_for_training(source, torch.float32)
     if MASK not in tokenizer.get_vocab():

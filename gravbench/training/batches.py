@@ -138,8 +138,9 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on `device`."""
-        values = {name: getattr(self, name) for name in Batch.__slots__}
-        return Batch(**{n: v.to(device) if isinstance(v, Tensor) else v for n, v in values.items()})
+        values: dict[str, Any] = {name: getattr(self, name) for name in Batch.__slots__}
+        moved: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in values.items()}
+        return Batch(**moved)
 
 
 GLYPH_COLUMNS = tuple(name for name in Batch.__slots__ if name.startswith("glyph_"))

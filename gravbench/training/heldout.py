@@ -1,4 +1,4 @@
-"""Free-running quality and acceptance of a saved checkpoint on held-out crops, with the engine of every run."""
+"""Free-running quality and acceptance of a saved checkpoint on held-out crops, by the engine of every run."""
 
 from __future__ import annotations
 

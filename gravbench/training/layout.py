@@ -4,7 +4,7 @@ S is image + prompt, kept once. x_0 is the clean response, token-causal, the AR 
 copy: block k sees S, its own block in both directions, and x_0 before the block; the views never see each
 other and x_0 never sees x_t (GravityOCR's joint recipe). Row j of every stream predicts token j + 1 (token
 shift); the first response token is predicted by the last row of S. Blocks are response-relative with a
-random phase; tokens after the response are EOS, and only blocks that start at or before the first EOS are kept.
+random phase; tokens after the response are EOS; only blocks that start at or before the first EOS stay.
 """
 
 from __future__ import annotations

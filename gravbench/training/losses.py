@@ -110,11 +110,14 @@ def joint_loss(model: Any, heads: InkHeads, batch: Batch, weights: Weights) -> L
     point = pointer_loss(pointer, batch, cells)
     total = (ar + weights.draft * draft) / (1 + weights.draft) + weights.ink * ink + weights.pointer * point
     hit = (logits.argmax(-1) == label).float()
+    parts = {"ar": ar, "draft": draft, "ink": ink, "pointer": point}
     return Losses(
         total,
         {
-            "ar": float(ar.detach()), "draft": float(draft.detach()), "ink": float(ink.detach()), "pointer": float(point.detach()),
-            "ar_acc": float(hit[causal].mean()), "draft_acc": float(hit[~causal].mean()),
-            "ink_acc": ink_accuracy, "tokens": float((batch.kind != PAD).sum()),
+            **{name: float(part.detach()) for name, part in parts.items()},
+            "ar_acc": float(hit[causal].mean()),
+            "draft_acc": float(hit[~causal].mean()),
+            "ink_acc": ink_accuracy,
+            "tokens": float((batch.kind != PAD).sum()),
         },
-    )  # fmt: skip
+    )

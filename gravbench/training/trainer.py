@@ -1,8 +1,8 @@
 """The training loop: one or more processes, a budget in seconds, state saved every few minutes.
 
-A run folder holds `checkpoint/` (loads like any checkpoint), `state.pt` (masters, optimiser, progress; tensors
-and numbers only) and `log.jsonl`. The same call on the same folder continues. Progress is trained seconds over
-budget, so a run that shares its machine still ends its learning-rate decay on time.
+A run folder holds `checkpoint/` (loads like any checkpoint), `state.pt` (masters, optimiser, progress;
+tensors and numbers only) and `log.jsonl`. The same call on the same folder continues. Progress is trained
+seconds over budget, so a run that shares its machine still ends its learning-rate decay on time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from torch.multiprocessing.spawn import spawn
 
 from gravbench.errors import EngineError, UsageError
 from gravbench.synth import render_crop
-from gravbench.training.batches import Batch, Example, Lexicon, collate, make_example
 from gravbench.training.adopt import adopt_checkpoint, load_for_training
+from gravbench.training.batches import Batch, Example, Lexicon, collate, make_example
 from gravbench.training.heldout import decode_held_out
 from gravbench.training.initial import TINY, Shape, write_checkpoint, write_initial_checkpoint
 from gravbench.training.losses import InkHeads, Weights, joint_loss
@@ -52,8 +52,8 @@ class TrainOptions:
     """Block size written to block_diffusion.json: what runs draft by default."""
     blocks: tuple[int, ...] = (4, 8, 8, 16)
     full_mask_share: float = 0.6
-    curriculum: Curriculum = Curriculum()
-    weights: Weights = Weights()
+    curriculum: Curriculum = field(default_factory=Curriculum)
+    weights: Weights = field(default_factory=Weights)
     compute_dtype: str = "bfloat16"
     device: str = "cpu"
     report: Callable[[dict[str, Any]], None] | None = None
@@ -93,7 +93,7 @@ def train(options: TrainOptions) -> Path:
         return checkpoint
     meeting = options.out / "rendezvous"
     meeting.unlink(missing_ok=True)
-    spawn(_worker, args=(options,), nprocs=options.processes, join=True)
+    spawn(_worker, args=(options,), nprocs=options.processes, join=True)  # type: ignore[no-untyped-call]
     return checkpoint
 
 
@@ -183,7 +183,7 @@ class Trainer:
 
     @torch.no_grad()
     def held_out(self, *, crops: int = 24) -> dict[str, float]:
-        """Teacher-forced AR and draft accuracy by kind on held-out crops, drafts fully masked, block as trained."""
+        """Teacher-forced accuracies by kind on held-out crops: AR, fully masked drafts, ink."""
         result: dict[str, float] = {}
         block = self.options.block
         for kind in KINDS:

@@ -44,7 +44,7 @@ CHAT_TEMPLATE = (
 
 
 def build_tokenizer() -> Any:
-    """A `PreTrainedTokenizerFast` over bytes + added units + special tokens; ids are stable by construction."""
+    """A `PreTrainedTokenizerFast` over bytes, added units and special tokens; ids are stable."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -132,7 +132,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def prompt_ids(tokenizer: Any, task: Task, *, image_tokens: int) -> list[int]:
-    """The prefix of one request: chat template, `<|image|>` repeated `image_tokens` times, generation prompt."""
+    """The prefix of one request: chat template with `image_tokens` image tokens, generation prompt."""
     message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": PROMPTS[task]}]}
     text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
     ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
