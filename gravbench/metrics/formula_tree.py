@@ -16,7 +16,7 @@ MAX_STEPS = 40_000_000
 
 @dataclass(frozen=True, slots=True)
 class FormulaTreeScore:
-    """`value` in [0, 1], 1 best, or `None` with the `reason`; `distance` in edits, nodes without the roots."""
+    """`value` in [0, 1], 1 best, or `None` with the `reason`; `distance` in edits; no roots in `nodes`."""
 
     value: float | None
     distance: float | None = None

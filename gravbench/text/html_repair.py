@@ -18,7 +18,7 @@ _NEWLY_RAW = frozenset({"iframe", "noembed", "noframes", "noscript", "plaintext"
 # Tags and text that read the same everywhere; nearly all tables match and are left alone.
 _NAME = rf"(?!(?:{'|'.join(sorted(_NEWLY_RAW.union(_RAW_TEXT)))})\b)[a-z][a-z0-9]{{0,20}}"
 _PLAIN = re.compile(
-    rf"(?:[^<&\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\r]"
+    rf"(?:[^<&\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\r]++"
     rf"|<{_NAME}(?: +[a-z]+=\"[^\"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*\")* ?/?>|</{_NAME}>)*+"
 )
 _STEP = re.compile(r"[^<&]+")
@@ -26,6 +26,7 @@ _TAG_NAME = re.compile(r"[A-Za-z_:.][A-Za-z0-9:_.-]{0,99}", re.ASCII)
 _SPACE = re.compile(r"[\x20\t\n\r]*")
 _BOGUS_ATTRIBUTE = re.compile(r"(?:(?!/>)[^\x20\t\n\r>])*")
 _UNQUOTED = re.compile(r"[^\x20\t\n\r>]*")
+_COMMENT_END = re.compile(r"--!?>")
 _REFERENCE = re.compile(
     r"&(?:#[xX](?P<hex>[0-9a-fA-F]*);?|#(?P<dec>[0-9]*);?|(?P<name>[^\W\d][\w.:-]*)(?P<end>;?))"
 )
@@ -103,7 +104,8 @@ def _declaration_end(source: str, position: int) -> int | None:
         return _skip_past(source, position, ">")
     if not source.startswith("<!--", position):
         return None
-    return min(_skip_past(source, position + 4, mark) for mark in ("-->", "--!>"))
+    closing = _COMMENT_END.search(source, position + 4)
+    return closing.end() if closing else len(source)
 
 
 def _after_instruction(source: str, position: int) -> int:

@@ -50,7 +50,7 @@ _WRAPPERS = tuple(
         r"\$([^$<>]{1,128})\$",
     )
 )
-# Words of plain ASCII or common Han characters, one blank apart: in normal form already, and most of all cells.
+# Words of plain ASCII or common Han characters, one blank apart: in normal form already, as most cells are.
 _NORMAL_ALREADY = re.compile(
     r"(?:[!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+(?: [!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+)*)?"
 )

@@ -26,38 +26,18 @@ _UNWRAPPED = frozenset({"thead", "tbody", "span"})
 _VERBATIM = frozenset({"script", "style"})
 _KEEPS_SPACE = frozenset({"pre", "textarea"})
 _VOID = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "keygen",
-        "link",
-        "menuitem",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-        "basefont",
-        "bgsound",
-        "command",
-        "frame",
-        "image",
-        "isindex",
-        "nextid",
-        "spacer",
-    ]
+    {
+        *("area", "base", "br", "col", "embed", "hr", "img", "input", "keygen", "link", "menuitem", "meta"),
+        *("param", "source", "track", "wbr", "basefont", "bgsound", "command", "frame", "image", "isindex"),
+        *("nextid", "spacer"),
+    }
 )
 # Attributes that hold lists: their values are split at white space and joined by blanks.
 _LISTS = frozenset({"class", "accesskey", "dropzone"})
 _LISTS_OF = {
     "a": {"rel", "rev"}, "link": {"rel", "rev"}, "area": {"rel"}, "td": {"headers"}, "th": {"headers"},
-    "form": {"accept-charset"}, "object": {"archive"}, "icon": {"sizes"}, "iframe": {"sandbox"}, "output": {"for"},
+    "form": {"accept-charset"}, "object": {"archive"}, "icon": {"sizes"}, "iframe": {"sandbox"},
+    "output": {"for"},
 }  # fmt: skip
 _ASCII_SPACES = " \n\t\f\r"
 _NON_SPACE = re.compile(r"\S+")
@@ -81,7 +61,7 @@ def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
 
 @dataclass(slots=True)
 class _Open:
-    """An open tag: its name, where its opening stands in the output (`None`: not printed), any child printed."""
+    """An open tag: name, place of its opening in the output (`None`: not printed), any child printed."""
 
     name: str
     opening: int | None
@@ -116,7 +96,7 @@ class _Rewriter(HTMLParser):
             self._closed_voids.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
-        # `<br/>` after a `<br>` is taken for the end tag of the earlier one and stays open: BeautifulSoup 4.11.
+        # BeautifulSoup 4.11 takes a `<br/>` after a `<br>` for the end of the earlier one and leaves it open.
         self._start(tag, attrs)
         self.handle_endtag(tag)
 
