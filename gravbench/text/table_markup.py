@@ -16,6 +16,7 @@ from html.entities import html5
 from html.parser import HTMLParser
 
 # Work limits. Deeper trees exhaust the official recursion; of so many tags no score survives its time limit.
+# Declarations, comments and tags that never end each make `html.parser` search the rest of the source.
 MAX_DEPTH = 480
 MAX_TAGS = 200_000
 MAX_DECLARATIONS = 2_000
@@ -48,7 +49,8 @@ def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
 
     Entities are decoded. `None` beyond a work limit, and for markup that `html.parser` refuses.
     """
-    if source.count("<") > MAX_TAGS or source.count("<!") + source.count("<?") > MAX_DECLARATIONS:
+    declarations = source.count("<!") + source.count("<?") + source.count("<", source.rfind(">") + 1)
+    if source.count("<") > MAX_TAGS or declarations > MAX_DECLARATIONS:
         return None
     rewriter = _Rewriter(cell_text)
     try:
