@@ -70,17 +70,23 @@ def _compiled_kernel() -> Callable[..., float]:
 
 
 def _plain_zhang_shasha(first: LabelledTree, second: LabelledTree, costs: list[list[float]]) -> float:
-    """`_zhang_shasha` on lists; two leaves are compared at once, being half of all pairs in a table."""
+    """`_zhang_shasha` on lists."""
     left1, left2, labels2 = first.leftmost, second.leftmost, second.labels
     trees = [[0.0] * len(left2) for _ in left1]
-    roots2 = second.keyroots()
-    for root1 in first.keyroots():
+    inner1, inner2 = (
+        [root for root in tree.keyroots() if tree.leftmost[root] < root] for tree in (first, second)
+    )
+    for leaf in (root for root in first.keyroots() if left1[root] == root):
+        renaming = costs[first.labels[leaf]]
+        trees[leaf] = _plain_leaf_row(left2, [renaming[label] for label in labels2])
+    for leaf in (root for root in second.keyroots() if left2[root] == root):
+        column = _plain_leaf_row(left1, [costs[label][labels2[leaf]] for label in first.labels])
+        for node1, value in enumerate(column):
+            trees[node1][leaf] = value
+    for root1 in inner1:
         first1 = left1[root1]
-        for root2 in roots2:
+        for root2 in inner2:
             first2 = left2[root2]
-            if root1 == first1 and root2 == first2:
-                trees[root1][root2] = min(2.0, costs[first.labels[root1]][labels2[root2]])
-                continue
             forests = [[float(y) for y in range(root2 - first2 + 2)]]
             for node1 in range(first1, root1 + 1):
                 begin1 = left1[node1] - first1
@@ -100,26 +106,69 @@ def _plain_zhang_shasha(first: LabelledTree, second: LabelledTree, costs: list[l
     return trees[-1][-1]
 
 
+def _plain_leaf_row(left: Sequence[int], renaming: list[float]) -> list[float]:
+    row: list[float] = []
+    for node, first in enumerate(left):
+        child = node - 1
+        while child >= first:
+            renaming[node] = min(renaming[node], renaming[child])
+            child = left[child] - 1
+        row.append(node - first + min(renaming[node], 2.0))
+    return row
+
+
 def _zhang_shasha(
     left1: Ints, roots1: Ints, labels1: Ints, left2: Ints, roots2: Ints, labels2: Ints, costs: Floats
 ) -> float:
+    """Keyroots that are leaves first, each against all subtrees; then the others pair by pair.
+
+    A leaf against a tree of s nodes: s - 1 insertions and the cheapest renaming in the tree, or, if
+    that costs more than 2, a deletion and s insertions. Most keyroots of a table are leaves.
+    """
     n1, n2 = left1.size, left2.size
     trees = np.empty((n1, n2), dtype=np.float64)  # distance of the subtrees at each pair of nodes
     forests = np.empty((n1 + 1, n2 + 1), dtype=np.float64)  # distance of prefixes, below one pair of roots
+    cheapest = np.empty(max(n1, n2), dtype=np.float64)  # renaming of a leaf, by subtree
+    for leaf in roots1:
+        if left1[leaf] == leaf:
+            renaming, row = costs[labels1[leaf]], trees[leaf]
+            for node in range(n2):
+                best = renaming[labels2[node]]
+                child = node - 1
+                while child >= left2[node]:
+                    best = min(best, cheapest[child])
+                    child = left2[child] - 1
+                cheapest[node] = best
+                row[node] = node - left2[node] + min(best, 2.0)
+    for leaf in roots2:
+        if left2[leaf] == leaf:
+            label = labels2[leaf]
+            for node in range(n1):
+                best = costs[labels1[node], label]
+                child = node - 1
+                while child >= left1[node]:
+                    best = min(best, cheapest[child])
+                    child = left1[child] - 1
+                cheapest[node] = best
+                trees[node, leaf] = node - left1[node] + min(best, 2.0)
     for root1 in roots1:
         first1 = left1[root1]
+        if first1 == root1:
+            continue
         for root2 in roots2:
             first2 = left2[root2]
             size2 = root2 - first2 + 1
+            if size2 == 1:
+                continue
             for y in range(size2 + 1):
                 forests[0, y] = y
             for x in range(1, root1 - first1 + 2):
                 node1 = first1 + x - 1
                 begin1 = left1[node1] - first1
-                above, row, below = forests[x - 1], forests[x], forests[begin1]
+                above, below, current = forests[x - 1], forests[begin1], forests[x]
                 renaming, subtrees = costs[labels1[node1]], trees[node1]
                 best = float(x)
-                row[0] = best
+                current[0] = best
                 for y in range(1, size2 + 1):
                     node2 = first2 + y - 1
                     begin2 = left2[node2] - first2
@@ -129,5 +178,5 @@ def _zhang_shasha(
                         subtrees[node2] = best
                     else:
                         best = min(best, below[begin2] + subtrees[node2])
-                    row[y] = best
+                    current[y] = best
     return trees[n1 - 1, n2 - 1]  # type: ignore[no-any-return]
