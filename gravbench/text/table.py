@@ -133,15 +133,19 @@ def _greedy_body(text: str) -> str:
 def table_text_lines(normalized: str) -> list[str]:
     """The rows of a table in normal form as text lines: cells without any white space, joined by a blank.
 
-    Empty cells and empty rows are left out; a table without rows gives one line a cell. All blanks of
-    the markup go first, so `a < b` opens a tag `b` that swallows the end of its cell, as officially.
+    Empty cells and empty rows are left out, markup that BeautifulSoup refuses has no lines, and a table
+    without rows gives one line a cell. All blanks of the markup go first, so `a < b` opens a tag `b` that
+    swallows the end of its cell, as officially.
     """
-    from bs4 import BeautifulSoup  # here: slow to import, and scoring never asks for these lines
+    from bs4 import BeautifulSoup, ParserRejectedMarkup  # here: slow to import, and scoring never needs it
 
     packed = _SPACE_RUN.sub("", normalized)
     for name in ("colspan", "rowspan", "border"):
         packed = packed.replace(f'{name}="', f' {name}="')
-    soup = BeautifulSoup(packed, "html.parser")
+    try:
+        soup = BeautifulSoup(packed, "html.parser")
+    except (ParserRejectedMarkup, ValueError):
+        return []
     rows = soup.find_all("tr")
     groups = [row.find_all("td") for row in rows] if rows else [[cell] for cell in soup.find_all("td")]
     lines = (" ".join(filter(None, (cell.get_text(strip=True) for cell in cells))) for cells in groups)

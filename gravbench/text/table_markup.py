@@ -56,7 +56,8 @@ def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
     try:
         rewriter.feed(source)
         rewriter.close()
-    except (AssertionError, RecursionError):  # an impossible `<![`, or deeper than the official limit
+    except (AssertionError, RecursionError, ValueError):
+        # An impossible `<![`, deeper than the official limit, a reference of thousands of digits.
         return None
     return rewriter.result()
 
