@@ -39,7 +39,8 @@ def test_command_runs(command: str, folder: Path) -> None:
     words = shlex.split(command, comments=True)[1:]
     words += LONG.get(words[0], ())
     done = subprocess.run(
-        [sys.executable, "-m", "gravbench", *words], cwd=folder, capture_output=True, text=True, timeout=400, check=False,
+        [sys.executable, "-m", "gravbench", *words], cwd=folder, capture_output=True, text=True,
+        timeout=400, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
