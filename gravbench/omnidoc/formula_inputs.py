@@ -14,6 +14,7 @@ from gravbench.omnidoc.lines import (
     PredictedLines,
     SourceKey,
     TruthLines,
+    predicted,
     predicted_lines,
     split_predictions,
 )
@@ -34,17 +35,13 @@ def reported_kind(item: Item) -> str:
     return FORMULA if item.kind in RESCUED else item.kind
 
 
-def _source(item: Item) -> SourceKey:
-    return (item.start, item.end, item.content, item.fine or "", item.category)
-
-
 def candidate_pool(items: Mapping[str, Sequence[Item]]) -> list[Predicted]:
     """Predicted formulas, display and inline, then rescued texts; exact duplicates once."""
     rescued = [replace(item, category=FORMULA) for item in items.get("formula_rescue", ())]
-    pool: dict[SourceKey, Item] = {}
-    for item in (*items.get(FORMULA, ()), *rescued):
-        pool.setdefault(_source(item), item)
-    return [Predicted(item, source) for source, item in pool.items()]
+    pool: dict[SourceKey, Predicted] = {}
+    for candidate in map(predicted, (*items.get(FORMULA, ()), *rescued)):
+        pool.setdefault(candidate.source, candidate)
+    return list(pool.values())
 
 
 def in_pool_order(pool: Sequence[Predicted]) -> list[Predicted]:
@@ -78,8 +75,8 @@ def formula_inputs(
     truth: TruthLines, ordered: Sequence[Predicted], normalizer: Normalizer
 ) -> FormulaInputs:
     """Lines of `ordered` predictions against `truth`."""
-    predicted = predicted_lines(ordered, normalizer)
-    return FormulaInputs(truth, predicted, distance_matrix(truth.norm, predicted.norm))
+    lines = predicted_lines(ordered, normalizer)
+    return FormulaInputs(truth, lines, distance_matrix(truth.norm, lines.norm))
 
 
 def merged_content(parts: Sequence[str]) -> str:
@@ -136,10 +133,10 @@ def cut_readings(pool: Sequence[Predicted]) -> list[list[Predicted]]:
     """
     options: list[list[list[Predicted]]] = []
     total, cuttable = 1, False
-    for predicted in in_pool_order(pool):
-        lines = split_predictions([predicted])
+    for whole in in_pool_order(pool):
+        lines = split_predictions([whole])
         if not 1 < len(lines) <= MAX_CUT_LINES:
-            options.append([[predicted]])
+            options.append([[whole]])
             continue
         cuttable = True
         total *= 1 << (len(lines) - 1)

@@ -26,6 +26,7 @@ from gravbench.omnidoc.formula_inputs import (
 from gravbench.omnidoc.formula_runs import assign_runs
 from gravbench.omnidoc.lines import (
     Predicted,
+    SourceKey,
     TruthLines,
     inline_last,
     predicted_lines,
@@ -54,6 +55,12 @@ class Candidate:
     predictions: int
     rewritten: int = 0
 
+    @property
+    def sources(self) -> set[SourceKey]:
+        """Predicted formulas in use. Quirk: row numbers count lines, `items` is not compacted with them."""
+        numbers = (number for row in self.rows for number in row.pred_idx if number < len(self.items))
+        return {self.items[number].source for number in numbers}
+
 
 def _sum(values: Iterable[float]) -> float:
     total = 0.0
@@ -68,18 +75,14 @@ def _ranking(candidate: Candidate) -> tuple[float | int, ...]:
     rows = candidate.rows
     total = _sum(row.distance for row in rows)
     edits = characters = 0
-    sources = set()
     for row in rows:
         if not row.pred_idx:
             continue
         characters += max(len(row.norm_gt), len(row.norm_pred))
         edits += edit_distance(row.norm_gt, row.norm_pred)
-        sources |= {
-            candidate.items[number].source for number in row.pred_idx if number < len(candidate.items)
-        }
     weighted = (edits / characters if characters else 0.0) if rows else float("inf")
     mean = total / len(rows) if rows else float("inf")
-    left = max(0, candidate.predictions - len(sources - {None}))
+    left = max(0, candidate.predictions - len(candidate.sources))
     return total, weighted, left, mean, -candidate.rewritten, sum(not row.pred_idx for row in rows)
 
 
@@ -239,14 +242,14 @@ class FormulaStage:
             yield from self._cut(rewritten, "logic_norm_", count)
             yield from self._split(rewritten, "logic_norm_", count)
 
-    def best(self, current: Sequence[Row]) -> list[Row]:
-        """Rows of the best-ranked assignment; the first wins ties."""
+    def best(self, current: Sequence[Row]) -> Candidate | None:
+        """The best-ranked assignment; the first wins ties. None without formulas in the ground truth."""
         if not self._truth.norm:
-            return []
+            return None
         best: tuple[tuple[float | int, ...], Candidate] | None = None
         for candidate in self.candidates(current):
             key = _ranking(candidate)
             if best is None or _ranks_before(key, best[0]):
                 best = (key, candidate)
-        return list(best[1].rows) if best else []
+        return best[1] if best else None
 

@@ -20,11 +20,16 @@ class Predicted:
     """A predicted item in matching; `source` tells the lines of one formula from those of another."""
 
     item: Item
-    source: SourceKey | None = None
+    source: SourceKey
 
     @property
     def start(self) -> int:
         return self.item.start
+
+
+def predicted(item: Item) -> Predicted:
+    """An extracted item as it enters matching, its own source."""
+    return Predicted(item, (item.start, item.end, item.content, item.fine or "", item.category))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,15 @@ class TruthLines:
 
 @dataclass(frozen=True, slots=True)
 class PredictedLines:
-    """The same for predictions; position and category are those of item i (same quirk)."""
+    """The same for predictions; position and category are those of item i (same quirk).
+
+    `origins` are the items the lines really came from; nothing official reads them.
+    """
 
     raw: tuple[str, ...]
     norm: tuple[str, ...]
     items: tuple[Predicted, ...]
+    origins: tuple[Predicted, ...]
 
 
 def truth_items(elements: Sequence[Element]) -> tuple[TruthItem, ...]:
@@ -84,14 +93,14 @@ def truth_items(elements: Sequence[Element]) -> tuple[TruthItem, ...]:
 def split_predictions(items: Sequence[Predicted]) -> list[Predicted]:
     """Multi-line formulas cut; each line at its offset in the formula's content."""
     split: list[Predicted] = []
-    for predicted in items:
-        item = predicted.item
+    for whole in items:
+        item = whole.item
         lines = split_formula(item.content) if item.category == FORMULA else ()
         if not lines:
-            split.append(predicted)
+            split.append(whole)
         split += (
             replace(
-                predicted,
+                whole,
                 item=replace(
                     item,
                     content=f"\\[{line.latex.strip()}\\]",
@@ -124,10 +133,10 @@ def truth_lines(items: Sequence[TruthItem], normalizer: Normalizer) -> TruthLine
 def predicted_lines(items: Sequence[Predicted], normalizer: Normalizer) -> PredictedLines:
     """Comparable lines of predicted items."""
     kept = []
-    for predicted in items:
-        item = predicted.item
+    for origin in items:
+        item = origin.item
         norm = normalizer.formula(item.content) if item.category == FORMULA else normalizer.text(item.content)
         if item.content and norm:
-            kept.append((item.content, norm))
-    raw, norms = zip(*kept, strict=True) if kept else ((), ())
-    return PredictedLines(raw, norms, tuple(items))
+            kept.append((item.content, norm, origin))
+    raw, norms, origins = zip(*kept, strict=True) if kept else ((), (), ())
+    return PredictedLines(raw, norms, tuple(items), origins)
