@@ -21,7 +21,7 @@ _WORDS = (
     r"|(?:batch|scroll|nonstop|errorstop)mode|output|interactionmode|tracing\w+|show\w*"
     # loops, files, terminal
     r"|loop|repeat|input|@@input|include|openin|openout|closein|closeout|read|readline|write|immediate|message"
-    r"|typeout|typein|errmessage|scantokens|jobname|end(?:input|document)?|dump"
+    r"|typeout|typein|errmessage|scantokens|jobname|endinput|enddocument|dump"
     # the engine and the page
     r"|pdf\w+|special|shipout|(?:new|clear|cleardouble)page|pagebreak|eject|supereject|twocolumn|onecolumn"
     r"|marginpar|(?:this)?pagestyle|pagenumbering|vsplit|insert|vadjust|mark\w*"

@@ -225,7 +225,7 @@ def _best_inliers(source: Points, target: Points) -> NDArray[np.bool_]:
     best = np.flatnonzero(counts == counts.max())
     if counts[best[0]] == len(source):
         return inside[best[0]]
-    return inside[best[np.argmin((residual[best] ** 2).sum(axis=1))]]
+    return inside[best[np.argmin(residual[best].sum(axis=1))]]
 
 
 @lru_cache(maxsize=512)

@@ -96,12 +96,12 @@ def draw_whole(pdf: Path, *, folder: Path, gs: Path, limits: Limits) -> list[Pag
     return pages
 
 
-def can_crop(pdf: Path) -> bool:
-    """Every page dictionary is plain text and carries the placeholder."""
+def croppable_pages(pdf: Path) -> int:
+    """How many pages carry the placeholder in plain text; 0 when any page does not."""
     try:
-        return bool(_page_sizes(pdf))
+        return len(_page_sizes(pdf))
     except RasterError:
-        return False
+        return 0
 
 
 def _page_sizes(pdf: Path) -> list[tuple[float, float]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from gravbench.metrics.cdm.boxes import Boxes, find_boxes
 from gravbench.metrics.cdm.documents import LARGEST_PAPER, start_paper
 from gravbench.metrics.cdm.hazards import must_run_alone
-from gravbench.metrics.cdm.raster import Page, RasterError, can_crop, draw_pages, draw_whole
+from gravbench.metrics.cdm.raster import Page, RasterError, croppable_pages, draw_pages, draw_whole
 from gravbench.metrics.cdm.sandbox import Limits, wipe
 from gravbench.metrics.cdm.tex import PageSpan, SoloRun, run_batch, run_solo
 from gravbench.metrics.cdm.tokenise import Template
@@ -242,10 +242,9 @@ class _Job:
 
     def _draw_alone(self, pdf: Path, folder: Path) -> list[Page]:
         limits, gs = self.engine.limits, self.engine.gs
-        if not can_crop(pdf):
-            return draw_whole(pdf, folder=folder, gs=gs, limits=limits)
+        wanted = frozenset(range(croppable_pages(pdf)))
         try:
-            pages = draw_pages([pdf], [_all_pages(pdf)], folder=folder, gs=gs, limits=limits)[0]
+            pages = draw_pages([pdf], [wanted], folder=folder, gs=gs, limits=limits)[0]
         except RasterError:
             return draw_whole(pdf, folder=folder, gs=gs, limits=limits)
         return [pages[page] for page in sorted(pages)]
