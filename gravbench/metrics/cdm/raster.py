@@ -172,7 +172,7 @@ def _ghostscript(
     return run_limited(
         [str(gs), *options, *inputs],
         cwd=folder,
-        env=environment(folder, str(gs.parent)),
+        env=environment(folder, gs),
         cpu_s=limits.raster_cpu_s,
         file_bytes=limits.raster_file_bytes,
         memory_kbytes=2 * limits.memory_kbytes,

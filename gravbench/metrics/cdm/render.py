@@ -88,6 +88,9 @@ class _Job:
 
     def run(self) -> list[Rendering]:
         try:
+            self.scratch = Path(tempfile.mkdtemp(prefix="job-", dir=self.scratch))
+            self.folders.append(self.scratch)
+            (self.scratch / "home").mkdir()
             self._run_batches()
             self._draw_batches()
             for index in self.alone:

@@ -93,10 +93,11 @@ def score_pairs(
 
 @dataclass(frozen=True)
 class _Side:
-    """One formula, tokenised, and the source to render; no source when its brackets defeat the colouring."""
+    """One formula, tokenised, and the source to render; without a source, the problem that forbids one."""
 
     tokenised: Tokenised
     source: Source | None
+    problem: str | None = None
 
 
 @dataclass
@@ -190,7 +191,7 @@ class _Scorer:
 
     def _rendering(self, side: _Side) -> Rendering:
         if side.source is None:
-            return Rendering(None, f"brackets cannot be resolved ({side.tokenised.problem})")
+            return Rendering(None, side.problem)
         return self.renderings[side.source]
 
     def _is_lasting(self, formula: str) -> bool:
@@ -235,10 +236,11 @@ def _side(formula: str) -> _Side:
     tokenised = tokenise(formula)
     painted = tokenised.painted
     if painted is None:
-        return _Side(tokenised, None)
-    return _Side(
-        tokenised, Source(painted.body, tokenised.template, len(painted.tokens), painted.colours)
-    )
+        return _Side(tokenised, None, f"brackets cannot be resolved ({tokenised.problem})")
+    if any("\ud800" <= char <= "\udfff" for char in painted.body):
+        return _Side(tokenised, None, "half a surrogate pair, which no file can hold")
+    source = Source(painted.body, tokenised.template, len(painted.tokens), painted.colours)
+    return _Side(tokenised, source)
 
 
 def _fields(result: CdmResult) -> dict[str, Any]:

@@ -59,14 +59,16 @@ class SoloRun:
     """Not an accident of the machine (killed, disk full)."""
 
 
-def environment(scratch: Path, search_path: str) -> dict[str, str]:
-    """What TeX and Ghostscript see: no shell escape is possible, and files only below `scratch`."""
-    home = str(scratch)
+def environment(folder: Path, program: Path) -> dict[str, str]:
+    """What TeX and Ghostscript see: no shell escape, no file outside `folder` by name.
+
+    The home folder stands beside `folder`: bitmap fonts that TeX has made for one run (for `\\textcircled`, say)
+    serve all runs of a job.
+    """
     return {
-        "PATH": search_path,
-        "HOME": home,
-        "TMPDIR": home,
-        "TEMP": home,
+        "PATH": f"{program.parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(folder.parent / "home"),
+        "TMPDIR": str(folder),
         "LC_ALL": "C.UTF-8",
         "openin_any": "p",
         "openout_any": "p",
@@ -139,7 +141,7 @@ def _pdflatex(job: str, folder: Path, pdflatex: Path, limits: Limits, *, cpu_s: 
     return run_limited(
         [str(pdflatex), "-no-shell-escape", "-interaction=nonstopmode", f"{job}.tex"],
         cwd=folder,
-        env=environment(folder, str(pdflatex.parent)),
+        env=environment(folder, pdflatex),
         cpu_s=cpu_s,
         file_bytes=limits.file_bytes,
         memory_kbytes=limits.memory_kbytes,
@@ -171,7 +173,7 @@ def _why_no_pdf(log: str, finished: Finished) -> str:
     if "No space left" in log or "No space left" in finished.errors(65536):
         return NO_SPACE
     errors = [line for line in log.splitlines() if line.startswith("! ")]
-    detail = errors[-1] if errors else f"exit status {finished.returncode}"
+    detail = errors[0] if errors else f"exit status {finished.returncode}"
     return f"pdflatex made no page: {detail}"
 
 
