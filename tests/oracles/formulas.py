@@ -1,4 +1,4 @@
-"""Formulas as papers and textbooks have them, and the mistakes a reader of images makes in them. All made up."""
+"""Formulas as papers and textbooks have them, and the mistakes a reader of images makes. All made up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN = [
     r"\lim_{n \to \infty} \left( 1 + \frac{1}{n} \right)^{n} = e",
     r"\nabla \times \vec{E} = - \frac{\partial \vec{B}}{\partial t}",
     r"f(x) = \begin{cases} x^{2}, & x \geq 0 \\ -x, & x < 0 \end{cases}",
-    r"\begin{pmatrix} a & b \\ c & d \end{pmatrix}^{-1} = \frac{1}{ad-bc} \begin{pmatrix} d & -b \\ -c & a \end{pmatrix}",
+    r"\begin{pmatrix} a & b \\ c & d \end{pmatrix} \begin{pmatrix} x \\ y \end{pmatrix} = \begin{pmatrix} e \\ f \end{pmatrix}",
     r"\begin{aligned} a &= b + c \\ &= d \end{aligned}",
     r"\prod_{i<j} (x_{j} - x_{i}) = \det V",
     r"\overline{z_{1} + z_{2}} = \overline{z_{1}} + \overline{z_{2}}",
@@ -33,20 +33,51 @@ PLAIN = [
     r"\left[ \begin{array}{cc|c} 1 & 0 & 3 \\ 0 & 1 & 5 \end{array} \right]",
     r"\stackrel{\text{def}}{=} \overset{*}{\to} \underset{x}{\arg \max} \; g(x)",
     r"\text{rate} = k [A]^{m} [B]^{n}, \qquad k = A e^{-E_{a} / R T}",
-    r"T_{\mu \nu} = \frac{1}{4 \pi} \left( F_{\mu \alpha} F_{\nu}{}^{\alpha} - \frac{1}{4} g_{\mu \nu} F^{2} \right)",
+    r"T_{\mu \nu} = \frac{1}{4} \left( F_{\mu \alpha} F_{\nu}{}^{\alpha} - g_{\mu \nu} F^{2} \right)",
     r"50\% \times 80\% = 40\%",
 ]
-CHINESE = [r"面积=长\times 宽", r"v=\frac{路程}{时间}", r"\text{当 }x>0\text{ 时，}f(x)>0", r"利润率=\frac{利润}{成本}\times 100\%"]
+CHINESE = [
+    r"面积=长\times 宽",
+    r"v=\frac{路程}{时间}",
+    r"\text{当 }x>0\text{ 时，}f(x)>0",
+    r"利润率=\frac{利润}{成本}\times 100\%",
+]
 WIDE = [" + ".join(rf"x_{{{i}}}^{{2}}" for i in range(60)), "=".join(rf"a_{{{i}}}" for i in range(130))]
 TALL = [r"\begin{array}{l} " + r" \\ ".join(f"x_{{{i}}}=1" for i in range(45)) + r" \end{array}"]
 TABLES = [r"\begin{tabular}{|c|c|} \hline a & $x^2$ \\ \hline b & $\frac{1}{2}$ \\ \hline \end{tabular}"]
 BROKEN = [
-    r"x^{2", r"a & b", r"\undefinedmacro{x} + y", r"x_{1}_{2}", r"\left( x", r"\frac{a}", r"x’ – y", r"\begin{aligned} a &= b",
-    r"a^b^c", r"\end{matrix}", r"\mathbf", r"{ } }", r"\textcircled{1} \ding{172}", r"α + β ≤ γ",
+    r"x^{2",
+    r"a & b",
+    r"\undefinedmacro{x} + y",
+    r"x_{1}_{2}",
+    r"\left( x",
+    r"\frac{a}",
+    r"x’ – y",
+    r"\begin{aligned} a &= b",
+    r"a^b^c",
+    r"\end{matrix}",
+    r"\mathbf",
+    r"{ } }",
+    r"\textcircled{1} \ding{172}",
+    r"α + β ≤ γ",
 ]
 
-_SWAPS = [("+", "-"), ("x", "y"), ("1", "7"), (r"\alpha", "a"), (r"\le", "<"), ("=", r"\approx"), (r"\frac", r"\binom"),
-          ("{2}", "{3}"), ("n", "m"), (r"\left", ""), (r"\mathbf", r"\mathrm"), ("}", ""), ("&", ""), (r"\sum", r"\Sigma")]
+_SWAPS = [
+    ("+", "-"),
+    ("x", "y"),
+    ("1", "7"),
+    (r"\alpha", "a"),
+    (r"\le", "<"),
+    ("=", r"\approx"),
+    (r"\frac", r"\binom"),
+    ("{2}", "{3}"),
+    ("n", "m"),
+    (r"\left", ""),
+    (r"\mathbf", r"\mathrm"),
+    ("}", ""),
+    ("&", ""),
+    (r"\sum", r"\Sigma"),
+]
 
 
 def misread(formula: str, rng: random.Random) -> str:

@@ -1,13 +1,15 @@
-"""CDM one formula at a time, the way the official scorer does it: slow, plain, sharing no code with the package.
+"""CDM one formula at a time, the way the official scorer does it: slow and plain.
 
-One pdflatex run and one ImageMagick run per formula and paper size, whole pages, a 500-trial loop per round. Only
-the tokeniser is shared (its own golden cases pin it): this oracle is about pixels, boxes and matching.
+One pdflatex run and one ImageMagick run per formula and paper size, whole pages, a 500-trial loop per round.
+It shares no code with the package but the tokeniser, which has golden cases of its own: this oracle is about
+pixels, boxes and matching.
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +18,6 @@ import numpy as np
 from PIL import Image
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-
-POLICY = """<policymap><policy domain="coder" rights="read | write" pattern="PDF" /></policymap>"""
 
 DOCUMENT = r"""
 \documentclass[12pt]{article}
@@ -65,7 +65,7 @@ class Picture:
 
 
 def render(body: str, template: str, *, tokens: int, colours: int, folder: Path) -> Picture | None:
-    """One formula, retried on larger paper while its log says overfull. `None` without a PDF."""
+    """One formula, retried on larger paper while its log says overfull. `None` without a PDF or a picture."""
     magick = imagemagick()
     assert magick is not None
     start = 3 if tokens > 1300 else 4 if tokens > 600 else 5
@@ -87,15 +87,21 @@ def render(body: str, template: str, *, tokens: int, colours: int, folder: Path)
         log = (folder / "formula.log").read_text(encoding="utf-8", errors="replace")
         if "Overfull \\hbox" not in log and "Overfull \\vbox" not in log:
             break
-    (folder / "policy.xml").write_text(POLICY, encoding="utf-8")
-    subprocess.run(
-        [magick, "-density", "200", "-quality", "100", "formula.pdf", "-append", "formula.png"],
-        cwd=folder,
-        env={"MAGICK_CONFIGURE_PATH": str(folder), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
-        check=True,
-        timeout=240,
-    )
-    return extract(folder / "formula.png", tokens=tokens, colours=colours)
+    png = folder / "formula.png"
+    for _ in range(2):
+        subprocess.run(
+            [magick, "-density", "200", "-quality", "100", "formula.pdf", "-append", "formula.png"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=240,
+        )
+        if png.exists():
+            break
+    else:
+        return None
+    return extract(png, tokens=tokens, colours=colours)
 
 
 def document(body: str, template: str, paper: int) -> str:
@@ -108,7 +114,8 @@ def document(body: str, template: str, paper: int) -> str:
 
 def extract(png: Path, *, tokens: int, colours: int) -> Picture:
     """Crop to what is not white in grey, with 8 pixels around; one look at the whole image per token."""
-    with Image.open(png) as image:
+    with Image.open(png) as image, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a palette with transparency, which is thrown away
         rgb = image.convert("RGB")
     grey = np.asarray(rgb.convert("L"))
     ys, xs = np.where(grey != 255)
@@ -122,7 +129,9 @@ def extract(png: Path, *, tokens: int, colours: int) -> Picture:
         colour = [15 * (number // 324), 15 * (number % 324 // 18), 15 * (number % 18)]
         ys, xs = np.where((np.abs(pixels - colour) <= 1).all(axis=2) & ~white)
         inside = number <= colours and len(ys) > 0
-        boxes.append([int(xs.min()) - 1, int(ys.min()) - 1, int(xs.max()) + 1, int(ys.max()) + 1] if inside else [])
+        boxes.append(
+            [int(xs.min()) - 1, int(ys.min()) - 1, int(xs.max()) + 1, int(ys.max()) + 1] if inside else []
+        )
     return Picture(cropped.size, boxes)
 
 

@@ -1,4 +1,4 @@
-"""Token boxes from coloured pixels (OmniDocBench v1.6: crop with 8 px around the ink, boxes grown by 1 px)."""
+"""Token boxes from coloured pixels (OmniDocBench v1.6: 8 px left around the ink, boxes grown by 1 px)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find_boxes(pages: Sequence[Page], *, tokens: int, colours: int) -> Boxes:
 
 
 def _ink(pages: Sequence[Page]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Rows and columns on the stacked pages, and channels [pixels, 3], of everything that is not white in grey."""
+    """Rows and columns on the stacked pages, and channels [pixels, 3], of what is not white in grey."""
     rows, columns, colours = [], [], []
     offset = 0
     for page in pages:
@@ -63,7 +63,7 @@ def _ink(pages: Sequence[Page]) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 
 def _palette_index(colour: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Palette entry of each pixel; 0 where a channel is farther than the tolerance from its level, and for white."""
+    """Palette entry of each pixel; 0 for white and where a channel is too far from its level."""
     level = np.minimum((colour + LEVEL // 2) // LEVEL, LEVELS - 1)
     exact = (np.abs(colour - level * LEVEL) <= TOLERANCE).all(axis=1)
     white = (colour >= 255 - TOLERANCE).all(axis=1)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 def closing_index(tokens: Sequence[str], start: int, opening: str = "{", closing: str = "}") -> int:
     """Index of the token that closes the first bracket opened at or behind `start`.
 
-    `ValueError` when it stays open; -1 when none opens at all, as the OmniDocBench scorer has it (callers there
-    compute with that -1, and so do we).
+    `ValueError` when it stays open; -1 when none opens at all, as the OmniDocBench scorer has it (callers
+    there compute with that -1, and so do we).
     """
     depth = 0
     for index in range(start, len(tokens)):

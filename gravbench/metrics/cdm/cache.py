@@ -6,6 +6,7 @@ reader sees a whole entry or none. What cannot be read or written costs a render
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -75,7 +76,7 @@ class Cache:
         return True
 
     def trim(self) -> int:
-        """Remove the oldest entries until three quarters of the bound are left, if it is passed; bytes removed."""
+        """Past the bound, remove the oldest entries down to three quarters of it; bytes removed."""
         entries = sorted(self._entries())
         total = sum(size for _, size, _ in entries)
         removed = 0
@@ -91,7 +92,7 @@ class Cache:
         return self.folder / key[:2] / f"{key[2:]}{_SUFFIX}"
 
     def _entries(self) -> list[tuple[int, int, str]]:
-        """Age, size and path of every entry, temporary files left behind by a killed process included."""
+        """Age, size and path of every entry, and of what a killed process left behind."""
         found = []
         try:
             shelves = [shelf for shelf in os.scandir(self.folder) if shelf.is_dir()]
@@ -108,7 +109,5 @@ class Cache:
 
 
 def _remove(path: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
-    except OSError:
-        return

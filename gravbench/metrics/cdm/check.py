@@ -34,7 +34,7 @@ class CdmToolStatus:
     signature: str | None = None
 
 
-def check_tools(*, search_path: str | None = None, limits: Limits = Limits()) -> CdmToolStatus:
+def check_tools(*, search_path: str | None = None, limits: Limits | None = None) -> CdmToolStatus:
     """Find the tools and render the known pairs. Never raises; takes about a second."""
     try:
         tools = find_tools(search_path=search_path)
@@ -58,7 +58,7 @@ def _hint(absent: tuple[str, ...]) -> str:
     return "reinstall the tools: " + install_command()
 
 
-def _rendering_fault(search_path: str | None, limits: Limits) -> str | None:
+def _rendering_fault(search_path: str | None, limits: Limits | None) -> str | None:
     """What is wrong with the renderings; `None` when every known value comes out."""
     known_gt, known_pred, known_value = KNOWN
     expected = ((SAME, SAME, 1.0), (SAME_CJK, SAME_CJK, 1.0), (known_gt, known_pred, known_value))
@@ -82,5 +82,3 @@ def _describe(gt: str, pred: str, value: float, result: CdmResult) -> str:
     kind = "an identical pair" if gt == pred else "a known pair"
     why = f" ({result.reason})" if result.reason else ""
     return f"{kind} scores {result.f1} instead of {value}: {gt!r} against {pred!r}{why}"
-
-

@@ -46,7 +46,7 @@ def rgb(index: int) -> tuple[int, int, int]:
 
 
 def paint(normalised: str) -> Painted:
-    """Colour every drawn token. Raises `ValueError`, `IndexError` or `RecursionError` on hopeless brackets."""
+    """Colour every drawn token. `ValueError`, `IndexError` or `RecursionError` on hopeless brackets."""
     pieces = normalised.strip().split(" ")
     walk = _Walk(pieces, min(len(pieces), MAX_COLOURS))
     index = 0
@@ -162,7 +162,7 @@ class _Walk:
         return self._head(token) + token + "}"
 
     def _wrap(self, token: str, index: int, end: int, *, extra: bool = False) -> None:
-        """Colour `token` together with its arguments up to `end`; one closing token more stands behind them."""
+        """Colour `token` with its arguments up to `end`; one closing token more stands behind them."""
         head = ("{" if extra else "") + self._head(token) + token
         rest = self.pieces[end + 1 :]
         self.pieces = [

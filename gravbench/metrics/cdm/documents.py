@@ -1,7 +1,8 @@
 """The LaTeX documents formulas are set in: the official one for a single formula, and one for a whole batch.
 
-A batch document is the official preamble once and then one formula a page, each from a file of its own, so that
-an argument left open ends with the file. Around each formula a mark goes to the log: number, group level, page.
+A batch document is the official preamble once and then one formula a page, each from a file of its own, so
+that an argument left open ends with the file. Around each formula a mark goes to the log: its number, the
+group level, the page.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PACKAGES: dict[Template, tuple[str, ...]] = {
     "tabular": ("booktabs", "multirow", "amssymb", "upgreek", "amsmath", "xcolor"),
 }
 CROP_PLACEHOLDER = "/CropBox [00000 00000 99999.000 99999.000]"
-"""Stands in every page dictionary, to be overwritten in place. A zero-size box would make pages look empty."""
+"""Stands in every page dictionary, to be overwritten. A zero-size box would make pages look empty."""
 
 
 def start_paper(tokens: int) -> int:
@@ -63,15 +64,19 @@ def _head(template: Template, paper: int) -> list[str]:
 
 def _display(template: Template, body: str) -> list[str]:
     display = [r"\begin{displaymath}", body, r"\end{displaymath}"]
-    return [rf"\begin{{CJK}}{{UTF8}}{{{_CJK_FONT}}}", *display, r"\end{CJK}"] if template == "cjk" else display
+    return (
+        [rf"\begin{{CJK}}{{UTF8}}{{{_CJK_FONT}}}", *display, r"\end{CJK}"] if template == "cjk" else display
+    )
 
 
 def _marking(mark: str) -> list[str]:
-    """The mark writes to the log only; files are read by the primitive, past every hook of LaTeX's own `\\input`."""
+    """Marks go to the log only; files are read by the primitive, past every hook of LaTeX's `\\input`."""
     return [
         r"\makeatletter",
         r"\let\gravbenchinput\@@input",
-        r"\def\gravbenchmark#1#2{\immediate\write-1{" + mark + r" #1 #2 \the\currentgrouplevel\space\the\count0}}",
+        r"\def\gravbenchmark#1#2{\immediate\write-1{"
+        + mark
+        + r" #1 #2 \the\currentgrouplevel\space\the\count0}}",
         r"\gravbenchmark{start}{0}",
         r"\makeatother",
     ]

@@ -14,7 +14,7 @@ _ESCAPED = "{}[]()"
 
 
 def parses(source: str, *, tabular: bool = False) -> bool:
-    """True when the source may be parsed. Tables check braces and environments only; the empty source passes."""
+    """True when the source may be parsed: braces and environments fit, and delimiters outside tables."""
     source = source.strip()
     if not source:
         return True

@@ -208,8 +208,8 @@ def _geometric_check(source: Points, target: Points) -> NDArray[np.bool_]:
 def _best_inliers(source: Points, target: Points) -> NDArray[np.bool_]:
     """Inliers of the best of 500 two-point models: most inliers, then least summed residual, then first.
 
-    A model moves the centroid of its two source points onto that of the two targets and scales by the ratio of
-    mean radii, about the centroid of all points given.
+    A model moves the centroid of its two source points onto that of the two targets and scales by the ratio
+    of mean radii, about the centroid of all points given.
     """
     pairs = _sample_pairs(len(source))
     from_points, to_points = source[pairs], target[pairs]  # [trials, 2, 2]
@@ -220,12 +220,13 @@ def _best_inliers(source: Points, target: Points) -> NDArray[np.bool_]:
     centre = source.mean(axis=0)
     moved = scale[:, None, None] * (source - centre) + centre + (to_centre - from_centre)[:, None]
     residual = np.sqrt(((moved - target) ** 2).sum(axis=2))  # [trials, points]
-    inside = residual < RADIUS_PX
+    inside: NDArray[np.bool_] = residual < RADIUS_PX
     counts = inside.sum(axis=1)
     best = np.flatnonzero(counts == counts.max())
     if counts[best[0]] == len(source):
-        return inside[best[0]]
-    return inside[best[np.argmin(residual[best].sum(axis=1))]]
+        return np.ones(len(source), dtype=bool)
+    closest: NDArray[np.bool_] = inside[best[np.argmin(residual[best].sum(axis=1))]]
+    return closest
 
 
 @lru_cache(maxsize=512)

@@ -1,8 +1,8 @@
 """Alternative sources for matrices: what the OmniDocBench v1.6 scorer compares besides the raw prediction.
 
-Models write one and the same matrix in many ways (braced cells, bold wrappers, a one-column array of matrices).
-When either side of a row hints at a matrix, the prediction is also scored in a cleaned-up form and the better
-F1 counts.
+Models write one and the same matrix in many ways (braced cells, bold wrappers, a one-column array of
+matrices). When either side of a row hints at a matrix, the prediction is also scored in a cleaned-up form and
+the better F1 counts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LONE_MATRIX = re.compile(
 def matrix_variants(gt: str, pred: str) -> tuple[str, str]:
     """(ground truth to score, second prediction to score or ``""``) of a formula row.
 
-    Without any hint at a matrix: the ground truth without delimiters and tags, and no second prediction. With
-    one: the same ground truth, repaired only when an array has no columns, and the cleaned-up prediction if it
-    differs from the raw one. Two empty sides give two empty strings.
+    Without any hint at a matrix: the ground truth without delimiters and tags, and no second prediction.
+    With one: the same ground truth, repaired only when an array has no columns, and the cleaned-up
+    prediction if it differs from the raw one. Two empty sides give two empty strings.
     """
     truth, prediction = (strip_tags(strip_delimiters(side).strip()) for side in (gt, pred))
     if not (hints_at_matrix(truth) or hints_at_matrix(prediction)):

@@ -1,8 +1,8 @@
 """The second normalisation: one token for each thing that is drawn.
 
-Works on the blank-separated tokens of the first normal form, or on the raw source when that failed. Function
-names and dots are spelled out, macros that must not be torn apart are glued to their arguments, colours go, and
-missing braces are filled in. Rules and order are those of OmniDocBench v1.6.
+Works on the blank-separated tokens of the first normal form, or on the raw source when that failed.
+Function names and dots are spelled out, macros that must not be torn apart are glued to their arguments,
+colours go, and missing braces are filled in. Rules and order are those of OmniDocBench v1.6.
 """
 
 from __future__ import annotations

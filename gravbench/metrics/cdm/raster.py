@@ -1,9 +1,9 @@
 """Ghostscript runs: PDF pages to the exact pixels of the official path, but only where there is ink.
 
-The official path is ImageMagick at 200 dpi, which runs Ghostscript's `pngalpha` device and then loses the alpha
-channel: a pixel a glyph touches at all keeps its full colour. Compressing whole white pages is what costs there.
-Here a `bbox` run finds the ink, the crop box of every page is overwritten on a 9 pt grid (25 px: the
-sub-pixel phase stays), and one `pngalpha` run draws just that.
+The official path is ImageMagick at 200 dpi, which runs Ghostscript's `pngalpha` device and then loses the
+alpha channel: a pixel a glyph touches at all keeps its full colour. Compressing whole white pages is what
+costs there. Here a `bbox` run finds the ink, the crop box of every page is overwritten on a 9 pt grid (25 px:
+the sub-pixel phase stays), and one `pngalpha` run draws just that.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def draw_pages(
         cropped.append(folder / f"crop{len(cropped)}.pdf")
         crops.append(_write_cropped(pdf, cropped[-1], pages, inked))
         at += len(pages)
-    files = _draw(cropped, [*_DRAW, "-dUseCropBox"], sum(map(len, sizes)), folder=folder, gs=gs, limits=limits)
+    files = _draw(
+        cropped, [*_DRAW, "-dUseCropBox"], sum(map(len, sizes)), folder=folder, gs=gs, limits=limits
+    )
     drawn: list[dict[int, Page]] = []
     at = 0
     for pdf_crops, keep in zip(crops, wanted, strict=True):
@@ -157,7 +159,7 @@ def _draw(
     """PNG files in page order; `pages` is how many there must be, if known."""
     target = [*options, "-sOutputFile=page_%d.png"]
     finished = _ghostscript(target, pdfs, "draw", folder=folder, gs=gs, limits=limits)
-    files = []
+    files: list[Path] = []
     while (file := folder / f"page_{len(files) + 1}.png").is_file():
         files.append(file)
     if finished.returncode != 0 or not files or (pages is not None and len(files) != pages):

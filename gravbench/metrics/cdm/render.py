@@ -1,4 +1,4 @@
-"""Many formulas to token boxes: batches of TeX, one raster run, and a folder of its own for whatever misbehaves.
+"""Many formulas to token boxes: batches of TeX, one raster run, a folder of its own for what misbehaves.
 
 A batch that dies is repeated without the formula that killed it, or split in two when that is unknown; what a
 batch shows is used only where its log can be trusted; everything else runs alone, in the official document.
@@ -10,7 +10,7 @@ import secrets
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gravbench.metrics.cdm.boxes import Boxes, find_boxes
@@ -54,7 +54,7 @@ class Engine:
 
     pdflatex: Path
     gs: Path
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Batch:
 
 
 def render(sources: Sequence[Source], *, engine: Engine, scratch: Path) -> list[Rendering]:
-    """Render all sources, in order. Never raises for a formula; scratch files live below `scratch` and are removed.
+    """Render all sources, in order. Never raises for a formula; files live below `scratch` and are removed.
 
     A failure of the machine itself (disk full) becomes the problem of the sources it hit.
     """
@@ -157,7 +157,7 @@ class _Job:
             self.kept.append((run.pdf, pages))
 
     def _send_back(self, batch: _Batch, culprit: int | None) -> None:
-        """After a fatal stop: without the culprit once more, or in halves when nobody is known to have done it."""
+        """After a fatal stop: once more without the culprit, or in halves when it is unknown."""
         if len(batch.members) == 1:
             self.alone += batch.members
         elif culprit is not None and culprit < len(batch.members):

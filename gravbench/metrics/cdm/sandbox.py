@@ -1,4 +1,4 @@
-"""Runs TeX and Ghostscript on strangers' formulas: own folder, own process group, hard limits, nothing inherited.
+"""Runs TeX and Ghostscript on strangers' formulas: own folder, own process group, hard limits.
 
 Every limit is a resource limit of the kernel (set by a shell before the program starts, so it is safe with
 threads) plus one wall-clock limit against a process that sleeps.
@@ -6,6 +6,7 @@ threads) plus one wall-clock limit against a process that sleeps.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -25,7 +26,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class Limits:
-    """What one formula, or one batch of them, may use. A batch gets a little per formula, a lone one its own."""
+    """What one formula, or one batch of them, may use."""
 
     solo_cpu_s: int = 15
     batch_cpu_s: int = 4
@@ -104,16 +105,18 @@ def _stopped_by(code: int) -> str | None:
     number = -code if code < 0 else code - 128 if code > 128 else 0
     if number == 0:
         return None
-    names = {signal.SIGXCPU: "CPU limit", signal.SIGXFSZ: "file size limit", signal.SIGKILL: "killed"}
+    names: dict[int, str] = {
+        signal.SIGXCPU: "CPU limit",
+        signal.SIGXFSZ: "file size limit",
+        signal.SIGKILL: "killed",
+    }
     return names.get(number, f"signal {number}")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """End whatever is left of the process group, and collect the process."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     process.wait()
 
 

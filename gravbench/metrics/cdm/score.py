@@ -32,7 +32,7 @@ CHUNK = 400
 
 @dataclass(frozen=True)
 class CdmPair:
-    """Two formulas as they stand in the data, with their `$` or `\\[`. `pred_alt` is scored as well; the better counts."""
+    """Two formulas as they stand in the data. `pred_alt` is scored as well, and the better counts."""
 
     gt: str
     pred: str
@@ -69,7 +69,7 @@ def score_pairs(
     cache_dir: Path,
     workers: int = 1,
     search_path: str | None = None,
-    limits: Limits = Limits(),
+    limits: Limits | None = None,
     max_cache_bytes: int = DEFAULT_MAX_BYTES,
 ) -> list[CdmResult]:
     """CDM of every pair, in order. One formula that fails costs only itself and carries its reason.
@@ -84,7 +84,8 @@ def score_pairs(
     """
     tools = find_tools(search_path=search_path, memo_dir=cache_dir)
     cache = Cache(cache_dir, max_bytes=max_cache_bytes)
-    scorer = _Scorer(Engine(tools.pdflatex, tools.gs, limits), cache, signature(tools), workers)
+    engine = Engine(tools.pdflatex, tools.gs, limits or Limits())
+    scorer = _Scorer(engine, cache, signature(tools), workers)
     results = scorer.score(pairs)
     if cache.written:
         cache.trim()

@@ -29,7 +29,7 @@ NO_SPACE = "no space left for pdflatex"
 
 @dataclass(frozen=True)
 class PageSpan:
-    """What the log says of one formula: its pages (from 0, end exclusive) and whether they may be used."""
+    """What the log says of one formula: its pages (from 0, end exclusive), and may they be used."""
 
     first: int
     end: int
@@ -39,7 +39,7 @@ class PageSpan:
 
 @dataclass(frozen=True)
 class BatchRun:
-    """One finished or failed batch. `pdf` is `None` after a fatal stop; then `culprit` may name the formula."""
+    """One batch. `pdf` is `None` after a fatal stop; then `culprit` may name the formula that did it."""
 
     pdf: Path | None
     spans: Mapping[int, PageSpan]
@@ -49,7 +49,7 @@ class BatchRun:
 
 @dataclass(frozen=True)
 class SoloRun:
-    """One formula alone on one paper size. `pdf` is `None` when TeX made none; `problem` then says why."""
+    """One formula alone on one paper size. Without a `pdf`, `problem` says why."""
 
     pdf: Path | None
     overfull: bool
@@ -62,8 +62,8 @@ class SoloRun:
 def environment(folder: Path, program: Path) -> dict[str, str]:
     """What TeX and Ghostscript see: no shell escape, no file outside `folder` by name.
 
-    The home folder stands beside `folder`: bitmap fonts that TeX has made for one run (for `\\textcircled`, say)
-    serve all runs of a job.
+    The home folder stands beside `folder`: bitmap fonts that TeX has made for one run (for `\\textcircled`,
+    say) serve all runs of a job.
     """
     return {
         "PATH": f"{program.parent}:/usr/local/bin:/usr/bin:/bin",
@@ -173,8 +173,12 @@ def _why_no_pdf(log: str, finished: Finished) -> str:
     if "No space left" in log or "No space left" in finished.errors(65536):
         return NO_SPACE
     errors = [line for line in log.splitlines() if line.startswith("! ")]
-    detail = errors[0] if errors else f"exit status {finished.returncode}"
-    return f"pdflatex made no page: {detail}"
+    spoken = [
+        *errors[:1],
+        *finished.errors(65536).strip().splitlines()[-1:],
+        f"exit status {finished.returncode}",
+    ]
+    return f"pdflatex made no page: {spoken[0]}"
 
 
 def _text(path: Path, limit: int = 16_000_000) -> str:

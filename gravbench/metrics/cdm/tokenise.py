@@ -12,8 +12,9 @@ from typing import Literal
 
 from gravbench.metrics.cdm import guard
 from gravbench.metrics.cdm.colour import Painted, paint
+from gravbench.metrics.cdm.nodes import print_source
 from gravbench.metrics.cdm.normalise import normalise
-from gravbench.metrics.cdm.tree import NAMED_OPERATORS, print_source, print_tree
+from gravbench.metrics.cdm.tree import NAMED_OPERATORS, print_tree
 
 Template = Literal["plain", "cjk", "tabular"]
 """Which document a formula is set in."""
@@ -29,7 +30,7 @@ _GROUP_WITH_HAN = r"\s*\{([^{}]*[" + _HAN + r"][^{}]*)\}"
 
 @dataclass(frozen=True)
 class Tokenised:
-    """One formula, tokenised. `painted` is `None` when brackets defeat the colouring: such a formula has no boxes."""
+    """One formula, tokenised. `painted` is `None` when brackets defeat the colouring: no boxes then."""
 
     ok: bool
     """The first normal form exists; False means the raw source was used."""
@@ -45,7 +46,7 @@ class Tokenised:
 
 
 def tokenise(formula: str) -> Tokenised:
-    """Tokens and coloured source of a formula whose outer wrappers are already gone. Never raises on bad LaTeX."""
+    """Tokens and coloured source of a formula without its outer wrappers. Never raises on bad LaTeX."""
     template, source = _prepare(formula)
     first = _first_form(source)
     text = _rewrite_han(first or source)

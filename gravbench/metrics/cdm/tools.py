@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -55,7 +56,7 @@ class Tools:
 
 
 def find_tools(*, search_path: str | None = None, memo_dir: Path | None = None) -> Tools:
-    """The programs on `search_path` (default: PATH). `EngineError` names what is missing and how to install it.
+    """The programs on `search_path` (default: PATH). `EngineError` says what is missing, and the remedy.
 
     Asking programs for their versions takes longer than scoring a hundred cached formulas, so the answer is
     kept in `memo_dir` and used as long as the program files are the same.
@@ -64,7 +65,7 @@ def find_tools(*, search_path: str | None = None, memo_dir: Path | None = None) 
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         raise EngineError(
-            f"CDM needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not on the path",
+            f"CDM cannot run: not on the path: {', '.join(missing)}",
             hint=install_command(),
         )
     found = {name: Path(path) for name, path in paths.items() if path is not None}
@@ -104,7 +105,7 @@ def _versions(programs: Mapping[str, Path], memo_dir: Path | None) -> dict[str, 
 
 def _identity(programs: Mapping[str, Path]) -> str:
     """Changes whenever a program file does."""
-    stats = [(str(path), os.stat(path)) for path in sorted(programs.values())]
+    stats = [(str(path), path.stat()) for path in sorted(programs.values())]
     return hashlib.sha256(
         json.dumps([[path, stat.st_size, stat.st_mtime_ns, stat.st_ino] for path, stat in stats]).encode()
     ).hexdigest()
@@ -143,4 +144,5 @@ def _write_memo(memo: Path, content: Mapping[str, str]) -> None:
         temporary.write_text(json.dumps(content), encoding="utf-8")
         temporary.replace(memo)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

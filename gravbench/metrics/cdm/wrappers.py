@@ -10,7 +10,7 @@ _PAIRS = (("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$"))
 
 
 def strip_fence(text: str) -> str:
-    """The part after the last ```` ```latex ```` and before the next ```` ``` ````; the whole text without a fence."""
+    """What stands behind the last "```latex" and before the next "```"; all of it without a fence."""
     return text.split("```latex")[-1].split("```")[0]
 
 
@@ -44,7 +44,7 @@ def strip_tags(text: str) -> str:
 
 
 def _strip_tag_command(text: str) -> str:
-    """Remove every `\\tag` with its group; a longer name such as `\\tagform` stays, an open group loses the name."""
+    """Remove every `\\tag` with its group; `\\tagform` stays, and an open group loses only the name."""
     command = "\\tag"
     start = text.find(command)
     while start >= 0:
