@@ -36,7 +36,7 @@ def golden_cases() -> list[dict[str, Any]]:
 
 
 def golden_pairs() -> list[CdmPair]:
-    return [CdmPair(case["gt"], case["pred"]) for case in golden_cases()]
+    return [CdmPair.of(case["gt"], case["pred"]) for case in golden_cases()]
 
 
 def numbers(result: CdmResult) -> tuple[float, float, float, int, int, int]:

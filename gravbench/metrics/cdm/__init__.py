@@ -8,7 +8,6 @@ score.
 
 from gravbench.metrics.cdm.cache import default_cache_dir
 from gravbench.metrics.cdm.check import CdmToolStatus, check_tools
-from gravbench.metrics.cdm.matrix import matrix_variants
 from gravbench.metrics.cdm.sandbox import Limits
 from gravbench.metrics.cdm.score import CdmPair, CdmResult, score_pairs, signature
 from gravbench.metrics.cdm.tools import DEBIAN_PACKAGES, find_tools, install_command
@@ -23,7 +22,6 @@ __all__ = [
     "default_cache_dir",
     "find_tools",
     "install_command",
-    "matrix_variants",
     "score_pairs",
     "signature",
 ]

@@ -22,7 +22,7 @@ from gravbench.metrics.cdm.render import Engine, Rendering, Source, render
 from gravbench.metrics.cdm.sandbox import Limits
 from gravbench.metrics.cdm.tokenise import Tokenised, tokenise
 from gravbench.metrics.cdm.tools import Tools, find_tools
-from gravbench.metrics.cdm.wrappers import strip_fence, strip_wrappers
+from gravbench.text.formula import cdm_spelling
 
 RECIPE = "1"
 """Raised whenever a score or a rendering can change; part of every cache key and of the signature."""
@@ -32,11 +32,17 @@ CHUNK = 400
 
 @dataclass(frozen=True)
 class CdmPair:
-    """Two formulas as they stand in the data. `pred_alt` is scored as well, and the better counts."""
+    """Two formulas without delimiters and tags. `pred_alt` is scored as well, and the better counts."""
 
     gt: str
     pred: str
     pred_alt: str | None = None
+
+    @classmethod
+    def of(cls, gt: str, pred: str, pred_alt: str | None = None) -> CdmPair:
+        """Formulas as they stand in the data: fences of predictions, `$`, `\\[ \\]` and tags go."""
+        alternative = cdm_spelling(pred_alt, fenced=True) if pred_alt else None
+        return cls(cdm_spelling(gt), cdm_spelling(pred, fenced=True), alternative)
 
 
 @dataclass(frozen=True)
@@ -228,9 +234,8 @@ class _Scorer:
 
 
 def _formulas(pair: CdmPair) -> list[str]:
-    """Ground truth and predictions without what surrounds them."""
-    preds = [pair.pred, *([pair.pred_alt] if pair.pred_alt else [])]
-    return [strip_wrappers(pair.gt), *(strip_wrappers(strip_fence(pred)) for pred in preds)]
+    """Ground truth, prediction, and the second prediction if there is one."""
+    return [pair.gt, pair.pred, *([pair.pred_alt] if pair.pred_alt else [])]
 
 
 def _side(formula: str) -> _Side:

@@ -9,15 +9,15 @@ from cdm_support import golden_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gravbench.metrics.cdm.matrix import matrix_variants
 from gravbench.metrics.cdm.tokenise import tokenise
-from gravbench.metrics.cdm.wrappers import strip_fence, strip_wrappers
+from gravbench.text.formula import cdm_spelling
+from gravbench.text.matrix_cdm import matrix_variants
 
 
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: f"{case['id']}-{case['tag']}")
 def test_tokens_are_the_official_ones(case: dict[str, Any]) -> None:
     expected = case["expected"]
-    gt, pred = strip_wrappers(case["gt"]), strip_wrappers(strip_fence(case["pred"]))
+    gt, pred = cdm_spelling(case["gt"]), cdm_spelling(case["pred"], fenced=True)
     assert (gt, pred) == (expected["gt_stripped"], expected["pred_stripped"])
     for formula, wanted in ((gt, expected["gt_tok"]), (pred, expected["pred_tok"])):
         found = tokenise(formula)
@@ -27,7 +27,8 @@ def test_tokens_are_the_official_ones(case: dict[str, Any]) -> None:
             "normalized": found.normalized,
             "tokens": list(found.tokens),
         } == wanted
-    assert list(matrix_variants(case["gt"], case["pred"])) == expected["matrix_variants"]
+    variants = matrix_variants(case["gt"], case["pred"])
+    assert [variants.truth, variants.alternative] == expected["matrix_variants"]
 
 
 @pytest.mark.parametrize(
@@ -152,5 +153,5 @@ def test_template_follows_the_raw_source() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="ab1{}\\[]()^_&$% '~-长，fracsqrtleftightbeginendarray", max_size=60))
 def test_any_string_is_tokenised_without_an_exception(formula: str) -> None:
-    found = tokenise(strip_wrappers(formula))
+    found = tokenise(cdm_spelling(formula))
     assert found.painted is not None or found.problem

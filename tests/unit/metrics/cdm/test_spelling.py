@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gravbench.metrics.cdm.matrix import matrix_variants
-from gravbench.metrics.cdm.wrappers import strip_delimiters, strip_fence, strip_tags, strip_wrappers
+from gravbench.metrics.cdm import CdmPair
+from gravbench.text.formula import cdm_spelling, strip_delimiters, strip_tags
+from gravbench.text.matrix_cdm import matrix_variants
 
 
 @pytest.mark.parametrize(
@@ -28,12 +29,16 @@ from gravbench.metrics.cdm.wrappers import strip_delimiters, strip_fence, strip_
     ],
 )
 def test_wrappers_and_tags_go(text: str, formula: str) -> None:
-    assert strip_wrappers(text) == formula
+    assert cdm_spelling(text) == formula
 
 
 def test_fence_keeps_what_stands_inside() -> None:
-    assert strip_fence("so:\n```latex\n$$x$$\n```\nbye") == "\n$$x$$\n"
-    assert strip_fence("x") == "x"
+    assert cdm_spelling("so:\n```latex\n$$x$$\n```\nbye", fenced=True) == "x"
+    assert cdm_spelling("x", fenced=True) == "x"
+
+
+def test_fences_are_looked_for_in_predictions_only() -> None:
+    assert CdmPair.of("```latex x", "```latex y", "$z$") == CdmPair("```latex x", "y", "z")
 
 
 def test_delimiters_are_peeled_until_none_is_left() -> None:
@@ -89,4 +94,5 @@ def test_tags_inside_stay_balanced() -> None:
     ],
 )
 def test_matrices_are_also_scored_cleaned_up(gt: str, pred: str, expected: tuple[str, str]) -> None:
-    assert matrix_variants(gt, pred) == expected
+    variants = matrix_variants(gt, pred)
+    assert (variants.truth, variants.alternative) == expected
