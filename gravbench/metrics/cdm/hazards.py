@@ -49,7 +49,7 @@ def must_run_alone(body: str) -> bool:
 
 
 def _closes_its_groups(body: str) -> bool:
-    """Braces and environments match as TeX sees them, where every backslash takes the next character along."""
+    """Braces and environments match as TeX sees them: a backslash takes the next character along."""
     depth = 0
     for brace in re.findall(r"[{}]", re.sub(r"\\.", "", body, flags=re.DOTALL)):
         depth += 1 if brace == "{" else -1
