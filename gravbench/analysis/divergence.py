@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from gravbench.protocols import Opinion, Referee
 from gravbench.records import Record
-from gravbench.store.schema import GenRecord
 
 DifferenceClass = Literal["near-tie", "stop-rule", "assembly", "violation", "unjudged", "failed"]
 
@@ -27,6 +26,25 @@ TAU_FLOAT32 = 1e-4
 """Logit gap below which float32 passes of different query lengths may order two tokens differently."""
 CONTEXT_TOKENS = 8
 CONTEXT_CHARACTERS = 24
+
+
+class Answer(Protocol):
+    """What the audit reads of a record; a run's generations and a reference's predictions both have it."""
+
+    @property
+    def sample_id(self) -> str: ...
+    @property
+    def rep(self) -> int: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def stop_reason(self) -> str: ...
+    @property
+    def token_ids(self) -> tuple[int, ...]: ...
+    @property
+    def text(self) -> str: ...
 
 
 class Difference(Record):
@@ -87,7 +105,7 @@ def first_divergence(base: Sequence[int], own: Sequence[int]) -> int | None:
 
 
 def audit(
-    pairs: Iterable[tuple[GenRecord, GenRecord]], *, referee: Referee | None = None, tau: float = TAU_FLOAT32
+    pairs: Iterable[tuple[Answer, Answer]], *, referee: Referee | None = None, tau: float = TAU_FLOAT32
 ) -> Audit:
     """Compare (base, own) pairs; the referee is asked only where token ids part."""
     compared = identical = same_text = both_failed = 0
@@ -115,7 +133,7 @@ def audit(
     )
 
 
-def _difference(base: GenRecord, own: GenRecord, *, referee: Referee | None, tau: float) -> Difference | None:
+def _difference(base: Answer, own: Answer, *, referee: Referee | None, tau: float) -> Difference | None:
     index = first_divergence(base.token_ids, own.token_ids)
     opinion = None
     kind: DifferenceClass
