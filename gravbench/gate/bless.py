@@ -1,7 +1,7 @@
 """Turning a run into reference outputs: say what would change, then write it.
 
-The only writer of `reference_outputs/`. What it writes is sorted, one record a line, full precision, no times:
-a second blessing of an unchanged run changes PROVENANCE.toml alone.
+The only writer of `reference_outputs/`. What it writes is sorted, one record a line, full precision, no
+times: a second blessing of an unchanged run changes PROVENANCE.toml alone.
 """
 
 from __future__ import annotations

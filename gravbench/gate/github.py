@@ -33,8 +33,8 @@ def step_summary(report: GateReport) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def annotations(report: GateReport) -> list[str]:
-    """`::error` and `::warning` workflow commands, errors first, ten at most; the last one counts the rest."""
+def workflow_commands(report: GateReport) -> list[str]:
+    """`::error` and `::warning` lines, errors first, ten at most; the last one counts the rest."""
     found = [_command("error", "not comparable", problem) for problem in report.problems]
     for verdict in by_severity(report):
         title = f"{verdict.arm}: {verdict.rule}"

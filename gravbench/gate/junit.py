@@ -31,7 +31,8 @@ def junit_xml(report: GateReport) -> bytes:
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
-    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="utf-8") + b"\n"
+    body = ET.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'.encode()
 
 
 def _case(suite: ET.Element, report: GateReport, verdict: Verdict) -> None:
