@@ -104,11 +104,18 @@ def run(
 
 
 @app.command()
-def score(run: RunArgument, json: JsonFlag = False) -> int:
+def score(
+    run: RunArgument,
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Suite of the references. Default: the run's own.", show_default=False),
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
     """Score a finished run again from its records. Loads no model."""
     from gravbench.cli.score_command import score_run
 
-    return score_run(run, as_json=json)
+    return score_run(run, suite=suite, as_json=json)
 
 
 @app.command()

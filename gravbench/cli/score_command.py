@@ -12,11 +12,11 @@ from gravbench.store.rundir import RunDirectory
 from gravbench.suites.manifest import load_samples, load_suite
 
 
-def score_run(run_dir: Path, *, as_json: bool) -> int:
-    """Score again and print the summary."""
+def score_run(run_dir: Path, *, suite: str | None, as_json: bool) -> int:
+    """Score again and print the summary. `suite` overrides where the manifest says the suite lies."""
     manifest = RunDirectory(run_dir).manifest()
-    suite = load_suite(str(manifest.identity["suite"]))
-    summary = rescore(run_dir, suite, load_samples(suite))
+    loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
+    summary = rescore(run_dir, loaded, load_samples(loaded))
     if as_json:
         print_json(summary_json(summary))
     else:
