@@ -15,7 +15,7 @@ from gravbench.analysis.bootstrap import CONFIDENCE, Floats
 from gravbench.analysis.loaded import Unit
 from gravbench.records import Record
 
-MIN_PAIRS = 8
+MIN_PAIRS = 24
 BLOCKS = 6
 STEADY_WITHIN = 0.02
 NOTABLE_DRIFT = 0.02
@@ -49,7 +49,7 @@ class Steadiness(Record):
 
 
 def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
-    """Drift over the pairs with decode rounds in both arms; `None` with fewer than 8, or all in one slot."""
+    """Drift over the pairs with decode rounds in both arms; `None` with fewer than 24, or all in one slot."""
     slots, costs = cost_per_forward(units, base, own)
     if len(slots) < MIN_PAIRS or slots[0] == slots[-1]:
         return None

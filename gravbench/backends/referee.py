@@ -15,21 +15,32 @@ from gravbench.backends.registry import open_backend
 from gravbench.decoding.masks import CAUSAL
 from gravbench.decoding.protocols import StateT, StepModel, Window
 from gravbench.decoding.tracing import TraceRecorder
-from gravbench.errors import UsageError
+from gravbench.errors import NotComparableError, UsageError
 from gravbench.protocols import Opinion
 from gravbench.records import Request
 
 CHUNK_ROWS = 64
 
 
-def open_step_model(name: str, model: Path | None, *, dtype: str) -> StepModel[Any]:
-    """The step model of backend `name`, for passes outside decoding; `UsageError` if it has none."""
-    backend = open_backend(name, model=model, dtype=dtype)
+def open_step_model(
+    name: str, model: Path | None, *, dtype: str, device: str = "cpu", expected_digest: str | None = None
+) -> StepModel[Any]:
+    """The step model of backend `name`, for passes outside decoding.
+
+    `UsageError` if it has none; `NotComparableError` if the checkpoint is not the expected one.
+    """
+    backend = open_backend(name, model=model, dtype=dtype, device=device)
+    digest = backend.describe().model_digest
+    if expected_digest is not None and digest != expected_digest:
+        raise NotComparableError(
+            f"the referee's model has digest {digest[:12]}, the run was made with {expected_digest[:12]}",
+            hint="Give the checkpoint the run was made with.",
+        )
     step_model: StepModel[Any] | None = getattr(backend, "step_model", None)
     if step_model is None:
         raise UsageError(
             f"backend '{name}' gives no logits, so it cannot referee",
-            hint="Referee with --backend transformers and a checkpoint folder.",
+            hint="Referee a run of a backend that decodes in this process.",
         )
     return step_model
 
