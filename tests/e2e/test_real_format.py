@@ -65,9 +65,8 @@ def test_image_that_does_not_decode_is_a_failed_sample(
     (data / "samples.jsonl").write_bytes(annotations)
     manifest = Path("suites/smoke.toml")
     digest = hashlib.sha256(annotations).hexdigest()
-    manifest.write_text(
-        re.sub(r'(?<=annotation_sha256 = ")\w+', digest, manifest.read_text("utf-8")), "utf-8"
-    )
+    stated = re.sub(r'(?<=annotation_sha256 = ")\w+', digest, manifest.read_text("utf-8"))
+    manifest.write_text(stated, "utf-8")
     arguments = ["run", "--suite", str(manifest), "--out", "r", "--model", str(checkpoint), "--json"]
     assert run_command_line(arguments) == 3
     captured = capfd.readouterr()
