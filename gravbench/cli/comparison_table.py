@@ -112,16 +112,16 @@ def _quality_cells(metric: str, d: QualityDifference) -> tuple[str, ...]:
 
 
 def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
-    names = {
-        "committed/round": "tau_round",
-        "TPF": "tpf_all",
-        "accepted/round": "accepted_draft",
-        "forwards/sample": "forwards_per_sample",
-    }
-    table = _table("strategy", *names, "loop/cut/fail")
+    table = _table("strategy", "committed/round", "TPF", "accepted/round", "forwards/sample", "loop/cut/fail")
     for arm in arms:
-        cells = (_interval(arm.counters.get(name)) for name in names.values())
-        table.add_row(Text(arm.arm), *cells, f"{arm.loops}/{arm.truncated}/{arm.failed}")
+        c = arm.counters
+        forwards = c.get("forwards_per_sample")
+        table.add_row(
+            Text(arm.arm),
+            *(_interval(c.get(name)) for name in ("tau_round", "tpf_all", "accepted_draft")),
+            _number(forwards.value if forwards else None),
+            f"{arm.loops}/{arm.truncated}/{arm.failed}",
+        )
     return table
 
 

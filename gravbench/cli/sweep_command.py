@@ -67,20 +67,19 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for column in (
         "strategy",
-        "block",
-        "accepted/round",
-        "committed/round",
+        "accepted",
+        "committed",
         "TPF",
         "decode speedup",
         "request speedup",
         "identical",
     ):
-        table.add_column(column, justify="left" if column == "strategy" else "right", overflow="fold")
+        left = column == "strategy"
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
     for p in curve.points:
         identity = p.identical_to_ar
         table.add_row(
             Text(p.strategy),
-            "-" if p.block is None else str(p.block),
             *(("-" if v is None else f"{v:.2f}") for v in (p.accepted_draft, p.tau_round, p.tpf_all)),
             _speedup(p.decode),
             _speedup(p.request),
@@ -88,6 +87,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
         )
     title = f"{curve.suite}: {curve.n_samples} samples, {len(curve.points)} interleaved arms"
     parts: list[RenderableType] = [Text(title, style="bold"), table]
+    parts.append(Text("accepted and committed are tokens a round; TPF = decode tokens / decode forwards."))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in curve.warnings]
     return [*parts, Text(f"run folder: {curve.run_dir}")]
 

@@ -90,7 +90,7 @@ def judge_candidate(
                 verdicts += judge_arm(under_test)
             except NotComparableError as error:
                 problems.append(f"{name}: {error.message}")
-            mde += _detectable(under_test) if with_mde else []
+            mde += _detectable(under_test) if with_mde and name != BASE else []
     outcome, exit_code = outcome_of(verdicts, problems)
     return GateReport(
         mode="candidate",

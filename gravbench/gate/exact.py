@@ -39,7 +39,7 @@ def judge_regenerated(run: LoadedRun, reference: Reference, policy: Policy) -> G
     if not problems:
         for name, arm in reference.arms.items():
             verdicts += _regenerated(arm, run.records(name))
-    return _report("regenerate", reference, run.name, verdicts, problems)
+    return _report("regenerate", reference, None, verdicts, problems)
 
 
 def _regenerated(arm: ReferenceArm, records: Sequence[GenRecord]) -> list[Verdict]:

@@ -7,6 +7,7 @@ interval and the estimate itself is held against the limit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import comb
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from gravbench.analysis.counter_columns import (
     paired_ratio,
 )
 from gravbench.analysis.divergence import Audit
-from gravbench.analysis.overall_difference import UnitScores, quality_differences
+from gravbench.analysis.overall_difference import QualityDifference, UnitScores, quality_differences
 from gravbench.gate.policy import (
     AcceptanceRule,
     AccuracyRule,
@@ -31,7 +32,7 @@ from gravbench.gate.policy import (
     Policy,
     SpeedRule,
 )
-from gravbench.gate.verdict import Verdict
+from gravbench.gate.verdict import Status, Verdict
 
 PAIRED: dict[str, tuple[int, int]] = {
     "tokens_per_round": (TOKENS, ROUNDS),
@@ -89,7 +90,8 @@ def judge_identity(
         excess = _excess_flips(flips, design, policy)
         numbers |= {"excess_flips": excess.value, "excess_low": _low(excess), "excess_high": _high(excess)}
         text = f"{found}; excess flips {excess.value:.2%}, at most {rule.max_excess_flips:.2%} allowed"
-        if _low(excess) > rule.max_excess_flips:
+        surely_more = mcnemar_p(flips) <= 1 - policy.confidence
+        if surely_more and _low(excess) > rule.max_excess_flips:
             return verdict("fail", text)
         return verdict("inconclusive" if _high(excess) > rule.max_excess_flips else "pass", text)
     return verdict("pass", found)
@@ -98,34 +100,41 @@ def judge_identity(
 def judge_accuracy(
     base: UnitScores, own: UnitScores, rule: AccuracyRule, policy: Policy, *, arm: str, design: Design
 ) -> list[Verdict]:
-    """Non-inferiority in points, one verdict a metric and one for the composite."""
+    """Non-inferiority in points, one verdict a metric and one for the composite.
+
+    A lower bound above -margin passes. One that is not fails with evidence of a decline: the estimate is beyond
+    the margin, or the one-sided sign-flip test rejects; without evidence it is inconclusive.
+    """
     differences = quality_differences(
         base, own, design=design, seed=policy.seed, resamples=policy.resamples, confidence=policy.two_sided
     )
-    verdicts = []
-    for metric, d in differences.items():
-        margin = rule.margin_of(metric)
-        low = d.difference if d.low is None else d.low
-        fails = low <= -margin or (rule.point_margin is not None and d.difference <= -rule.point_margin)
-        p = "" if d.sign_flip_p is None else f", sign-flip p {d.sign_flip_p:.3f}"
-        verdicts.append(
-            Verdict(
-                rule=f"accuracy.{metric}",
-                arm=arm,
-                status="fail" if fails else "pass",
-                observed=low,
-                limit=-margin,
-                explanation=(
-                    f"{d.own:.2f} points, reference {d.base:.2f}: {d.difference:+.2f}, "
-                    f"lower bound {low:+.2f}, margin -{margin:g}; {d.changed} of {d.n} samples changed{p}"
-                ),
-                numbers={"base": d.base, "own": d.own, "difference": d.difference, "changed": d.changed},
-            )
-        )
-    if not verdicts:
+    if not differences:
         text = "no metric is scored on both sides"
         return [Verdict(rule="accuracy", arm=arm, status="missing", explanation=text)]
-    return verdicts
+    return [_accuracy(metric, d, rule, policy, arm=arm) for metric, d in differences.items()]
+
+
+def _accuracy(metric: str, d: QualityDifference, rule: AccuracyRule, policy: Policy, *, arm: str) -> Verdict:
+    margin = rule.margin_of(metric)
+    low = d.difference if d.low is None else d.low
+    declines = d.difference < 0 and d.sign_flip_p is not None and d.sign_flip_p / 2 <= 1 - policy.confidence
+    beyond = d.difference <= -(margin if rule.point_margin is None else min(margin, rule.point_margin))
+    status: Status = "pass" if low > -margin and not (beyond and rule.point_margin is not None) else "fail"
+    if status == "fail" and not declines and not beyond:
+        status = "inconclusive"
+    p = "" if d.sign_flip_p is None else f", sign-flip p {d.sign_flip_p:.3f}"
+    return Verdict(
+        rule=f"accuracy.{metric}",
+        arm=arm,
+        status=status,
+        observed=low,
+        limit=-margin,
+        explanation=(
+            f"{d.own:.2f} points, reference {d.base:.2f}: {d.difference:+.2f}, lower bound {low:+.2f}, "
+            f"margin -{margin:g}; {d.changed} of {d.n} samples changed{p}"
+        ),
+        numbers={"base": d.base, "own": d.own, "difference": d.difference, "changed": d.changed},
+    )
 
 
 def judge_counter(
@@ -270,6 +279,17 @@ def judge_speed(times: Floats, rule: SpeedRule, policy: Policy, *, arm: str, des
             "numbers": {"low": low, "high": high, "pairs": len(times)},
         }
     )
+
+
+def mcnemar_p(flips: Floats) -> float:
+    """Exact one-sided p of as many flips here but not in the null, were both equally likely (McNemar).
+
+    Bounds from few events are too narrow; this keeps their false alarms at the level.
+    """
+    here_only = int(((flips[:, 0] > 0) & (flips[:, 1] == 0)).sum())
+    null_only = int(((flips[:, 0] == 0) & (flips[:, 1] > 0)).sum())
+    discordant = here_only + null_only
+    return sum(comb(discordant, k) for k in range(here_only, discordant + 1)) / 2**discordant
 
 
 def _excess_flips(flips: Floats, design: Design, policy: Policy) -> Interval:
