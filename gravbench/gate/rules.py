@@ -7,6 +7,7 @@ interval and the estimate itself is held against the limit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from math import comb
 
 import numpy as np
@@ -102,8 +103,8 @@ def judge_accuracy(
 ) -> list[Verdict]:
     """Non-inferiority in points, one verdict a metric and one for the composite.
 
-    A lower bound above -margin passes. One that is not fails with evidence of a decline: the estimate is beyond
-    the margin, or the one-sided sign-flip test rejects; without evidence it is inconclusive.
+    A lower bound above -margin passes. One that is not fails with evidence of a decline: the estimate is
+    beyond the margin, or the one-sided sign-flip test rejects; without evidence it is inconclusive.
     """
     differences = quality_differences(
         base, own, design=design, seed=policy.seed, resamples=policy.resamples, confidence=policy.two_sided
@@ -289,7 +290,8 @@ def mcnemar_p(flips: Floats) -> float:
     here_only = int(((flips[:, 0] > 0) & (flips[:, 1] == 0)).sum())
     null_only = int(((flips[:, 0] == 0) & (flips[:, 1] > 0)).sum())
     discordant = here_only + null_only
-    return sum(comb(discordant, k) for k in range(here_only, discordant + 1)) / 2**discordant
+    as_many = sum(comb(discordant, k) for k in range(here_only, discordant + 1))
+    return float(Fraction(as_many, 2**discordant))
 
 
 def _excess_flips(flips: Floats, design: Design, policy: Policy) -> Interval:

@@ -1,4 +1,4 @@
-"""`run -> compare -> bless -> gate -> sweep` through the command line, on the shipped smoke suite and the toy."""
+"""`run -> compare -> bless -> gate -> sweep` through the command line, on the smoke suite and the toy."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ RUN = ["run", "--suite", "smoke", "--backend", "toy", "--quiet"]
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs a and b of the same table, c of a table whose drafts err oftener, and the blessed reference of a."""
+    """Runs a and b of one table, c of a table whose drafts err oftener, and the blessed reference of a."""
     folder = tmp_path_factory.mktemp("verdict")
     table = ToyTable(wrong_positions=(3, 5, 6, 9, 12, 15, 18, 21, 23, 27, 31, 41))
     (folder / "worse.json").write_text(table.model_dump_json())
@@ -91,7 +91,7 @@ def test_gate_of_another_model_is_not_comparable(workplace: Path, capfd: pytest.
 def test_gate_finds_worse_drafts_and_annotates(
     workplace: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model digest is no part of this policy, so the worse table is held against the better one's counters."""
+    """This policy leaves the model digest out: the worse table is held against the better one."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     policy = tmp_path / "any.toml"
     policy.write_text('must_match = ["suite_sha", "samples_sha", "dtype", "scorer"]\n')
@@ -165,7 +165,7 @@ def test_bless_prints_the_diff_and_a_dry_run_writes_nothing(
     )
 
 
-def test_sweep_is_one_run_with_a_point_a_strategy(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_sweep_is_one_run_with_a_point_a_strategy(capfd: pytest.CaptureFixture[str]) -> None:
     arguments = (
         "sweep",
         "--suite",

@@ -36,7 +36,7 @@ def test_histogram_and_positions_by_hand() -> None:
 
 
 def test_round_cut_by_the_end_leaves_the_risk_set_behind_its_last_token() -> None:
-    """The last round accepted 4 but only the seed and 2 drafts were committed: positions 3 and 4 are censored."""
+    """The last round accepted 4, but only seed and 2 drafts were committed: 3 and 4 are censored."""
     found = acceptance([record([(4, 4, 6), (4, 4, 3)])])
     assert found is not None
     at_risk = {p.position: p.at_risk for p in found.positions}

@@ -25,7 +25,7 @@ def test_identical_outputs_count_whole() -> None:
 
 
 def test_rounds_behind_the_first_difference_do_not_count() -> None:
-    """Token 4 differs: base's first round ends at token 4, so it lies before it; own's second round does too."""
+    """Token 4 differs: base's first round ends before it, and so does own's second."""
     other = (9, 1, 2, 3, 8, 7, 7)
     table = counter_table([(side(SIX, (3, 3), (1, 1)), side(other, (2, 1, 3), (0, 0, 1)))])
     assert table.columns.tolist() == [[3, 1, 2, 1, 3, 2, 4, 0]]

@@ -1,7 +1,7 @@
 """False alarms and power of every gate rule, by simulation with a known truth.
 
-A/A: the same commit and weights twice. Noise where there is any: acceptance moves by 8 % a sample, 3.4 % of the
-outputs flip at a near-tie (the rate published for bfloat16 serving), a flip moves one token in forty.
+A/A: the same commit and weights twice. Noise where there is any: acceptance moves by 8 % a sample, 3.4 % of
+the outputs flip at a near-tie (the rate published for bfloat16 serving), a flip moves one token in forty.
 """
 
 from collections.abc import Callable
@@ -86,7 +86,7 @@ DESIGN = design_of([str(i) for i in range(CROPS)], list(TASK_OF))
 def accuracy_fails(
     points_lost: float, *, tasks: tuple[str, ...] = tuple(METRIC_OF), hit_share: float = 0.2
 ) -> Trial:
-    """Components of `tasks` lose `points_lost` in the mean: a share of the samples loses more, the rest nothing."""
+    """Components of `tasks` lose `points_lost` in the mean: a share of the samples loses all of it."""
     loses = np.array([task in tasks for task in TASK_OF])
 
     def trial(rng: np.random.Generator, policy: Policy) -> bool:

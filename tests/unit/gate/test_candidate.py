@@ -1,4 +1,4 @@
-"""Negative controls: for every rule a doctored run that fails, and nothing else about it changes the verdict."""
+"""Negative controls: for every rule, a doctored run that must fail."""
 
 import shutil
 from pathlib import Path
@@ -297,7 +297,7 @@ def test_near_ties_are_excused_only_by_a_referee(base: tuple[Path, Reference], t
     }
 
 
-def test_mde_speaks_of_the_runs_own_variance(base: tuple[Path, Reference], tmp_path: Path) -> None:
+def test_mde_speaks_of_the_runs_own_variance(base: tuple[Path, Reference]) -> None:
     report = judged(load_run(base[0]), base[1], with_mde=True)
     names = {effect.name: effect for effect in report.mde}
     paired = names["selfspec: tokens_per_round, paired"]

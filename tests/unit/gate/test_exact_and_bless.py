@@ -137,7 +137,7 @@ def test_tolerances_survive_the_next_blessing(base: tuple[Path, Reference], tmp_
     assert tomllib.loads(kept.read_text())["rules"]["loops"]["allowed"] == 3
 
 
-def test_provenance_is_toml_whatever_the_reason_says(base: tuple[Path, Reference], tmp_path: Path) -> None:
+def test_provenance_is_toml_whatever_the_reason_says(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r")
     reason = 'quotes " \\ and \x7f, tab \t, émoji \U0001f600, # not a comment'
     found = tomllib.loads(provenance_text(run, reason=reason, who="ä", date="2020-01-01T00:00:00+00:00"))
@@ -145,7 +145,7 @@ def test_provenance_is_toml_whatever_the_reason_says(base: tuple[Path, Reference
     assert found["command"].startswith("gravbench run --suite fake --strategy ar --strategy selfspec")
 
 
-def test_nothing_written_names_a_folder_of_this_machine(base: tuple[Path, Reference], tmp_path: Path) -> None:
+def test_nothing_written_names_a_folder_of_this_machine(tmp_path: Path) -> None:
     folder = bless(make_run(tmp_path / "r"), tmp_path / "reference").folder
     for path in folder.rglob("*"):
         if path.is_file():
