@@ -13,7 +13,7 @@ from types import FrameType
 
 import typer
 
-import gravbench.cli.report_verbs  # noqa: F401
+import gravbench.cli.report_verbs
 import gravbench.cli.verdict_verbs  # noqa: F401  (these add their verbs to app)
 from gravbench.cli.app import app
 from gravbench.errors import GravbenchError

@@ -81,8 +81,12 @@ def _tell(document: ReportDocument, written: list[Path], *, as_json: bool) -> No
     if as_json:
         files = [{"path": str(path), "bytes": path.stat().st_size} for path in written]
         cautions = [c for run in document.runs for c in run.cautions]
-        value = {"schema": "gravbench.report-files/1", "files": files, "claim": headline(document),
-                 "cautions": cautions}  # fmt: skip
+        value = {
+            "schema": "gravbench.report-files/1",
+            "files": files,
+            "claim": headline(document),
+            "cautions": cautions,
+        }
         print_json(canonical_json(value))
         return
     from rich.text import Text

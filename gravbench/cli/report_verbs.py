@@ -15,7 +15,8 @@ from gravbench.cli.verdict_verbs import RefereeOption
 @app.command()
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run folders; later ones are held against the first.")
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders; later ones are held against the first."),
     ],
     out: Annotated[Path | None, typer.Option(help="HTML file to write.", show_default=False)] = None,
     publish: Annotated[

@@ -114,7 +114,9 @@ def _arm(given: ReportInput, arm: str) -> ArmPart:
     named = _BLOCK.search(arm)
     against = BASE in run.arms and arm != BASE
     summary = summarise_counters(records)
-    block = int(named[1]) if named else trained if isinstance(trained, int) and summary.draft_offered else None
+    block = (
+        int(named[1]) if named else trained if isinstance(trained, int) and summary.draft_offered else None
+    )
     return ArmPart(
         arm=arm,
         block=block,

@@ -43,8 +43,8 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
         found.append(f"{name}: {arm.failed} of {arm.n} samples failed; they score worst.")
     if part.hidden:
         found.append(
-            f"{name}: the engine hid the rounds of {part.hidden} of {part.ok} samples; acceptance and tokens per "
-            "round leave them out."
+            f"{name}: the engine hid the rounds of {part.hidden} of {part.ok} samples; acceptance "
+            "and tokens per round leave them out."
         )
     if arm.identity is not None and arm.identity.faults:
         judged = "" if arm.identity.refereed else " (no referee was asked which of them are near-ties)"
@@ -52,7 +52,9 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
     if c.draft_offered and not c.draft_accepted:
         found.append(f"{name}: not one of {c.draft_offered} draft tokens was accepted.")
     elif at_acceptance_floor(c):
-        found.append(f"{name}: acceptance is at its floor; the checkpoint may not have been trained to draft.")
+        found.append(
+            f"{name}: acceptance is at its floor; the checkpoint may not have been trained to draft."
+        )
     if arm.loops:
         found.append(f"{name}: {arm.loops} outputs end in a repetition loop.")
     if arm.truncated:

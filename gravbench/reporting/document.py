@@ -145,5 +145,3 @@ class ReportDocument(StoredRecord):
     comparisons: tuple[PairPart, ...] = ()
     null: NullPart | None = None
     gallery: tuple[GallerySample, ...] = ()
-
-

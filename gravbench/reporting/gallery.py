@@ -28,9 +28,7 @@ class SampleSource:
     categories: Mapping[str, str]
 
 
-def gallery_of(
-    runs: Sequence[LoadedRun], sources: Mapping[str, SampleSource]
-) -> tuple[GallerySample, ...]:
+def gallery_of(runs: Sequence[LoadedRun], sources: Mapping[str, SampleSource]) -> tuple[GallerySample, ...]:
     """Samples of all runs by id and repetition; each has the answers of every run that has it."""
     units: dict[tuple[str, int], list[tuple[int, Unit]]] = {}
     for number, run in enumerate(runs):
@@ -72,9 +70,7 @@ def _sample(
         image_note=picture.note if picture else missing,
         reference=source.reference if source else None,
         answers=tuple(
-            _answer(number, runs[number], unit, arm)
-            for number, unit in found
-            for arm in runs[number].arms
+            _answer(number, runs[number], unit, arm) for number, unit in found for arm in runs[number].arms
         ),
     )
 

@@ -35,9 +35,7 @@ def pack_gallery(document: ReportDocument) -> PackedGallery:
     places = [(c, i) for c, chunk in enumerate(chunks) for i in range(len(chunk))]
     several = len(document.runs) > 1
     index = {
-        "rows": [
-            _row(sample, place) for sample, place in zip(document.gallery, places, strict=True)
-        ],
+        "rows": [_row(sample, place) for sample, place in zip(document.gallery, places, strict=True)],
         "pieces": [{str(i): _piece(text) for i, text in run.pieces.items()} for run in document.runs],
     }
     return PackedGallery(
@@ -70,7 +68,10 @@ def _row(sample: GallerySample, place: tuple[int, int]) -> list[Any]:
         if base is not None and a.arm != BASE and a.run == base.run and base.request_ns and a.request_ns
     ]
     levels = [
-        points(metric, value) for a in sample.answers for metric, value in a.scores.items() if value is not None
+        points(metric, value)
+        for a in sample.answers
+        for metric, value in a.scores.items()
+        if value is not None
     ]
     return [
         _name(sample),

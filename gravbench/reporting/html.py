@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import JsonValue
 
-from gravbench.reporting import breakdown, charts
+from gravbench.reporting import acceptance_charts, arm_charts, breakdown, charts, speed_charts
 from gravbench.reporting.charts import Chart, Named
 from gravbench.reporting.definitions import DEFINITIONS
 from gravbench.reporting.document import ReportDocument, RunPart
@@ -32,14 +33,30 @@ TEMPLATES = Path(__file__).parent / "templates"
 DETAILED_ARMS = 3
 """Strategies with charts of their own (waterfall, scatter, drift); the others are in the shared charts."""
 
+_GAP = re.compile(r">\s*\n\s*<")
+
 HASHES = ("suite_sha", "samples_sha", "model_digest", "scorer")
+
+
+INLINE_CELLS = 850
+"""Cells that may stand in the page from the start, all tables together; the rest is packed."""
+FOLDED_CELLS = 30
+"""Of a table that is folded away anyway."""
 
 
 @dataclass(slots=True)
 class Packs:
-    """Long tables of one page, by key, in the order they were met."""
+    """Tables of one page that are built on demand, by key, in the order they were met."""
 
     tables: dict[str, str] = field(default_factory=dict)
+    inline_cells: int = 0
+
+    def takes(self, given: Table, *, folded: bool) -> bool:
+        """Whether a table is packed; one that is not uses up the page's room."""
+        if self.inline_cells + given.size > INLINE_CELLS or (folded and given.size > FOLDED_CELLS):
+            return True
+        self.inline_cells += given.size
+        return False
 
     def key(self, given: Table) -> str:
         """Pack a table; returns the id of its data."""
@@ -48,6 +65,9 @@ class Packs:
             {
                 "columns": given.columns,
                 "left": sorted(given.left),
+                "tints": [[cell.css or "" for cell in row] for row in given.rows]
+                if any(cell.css for row in given.rows for cell in row)
+                else None,
                 "caption": visible(given.caption),
                 "rows": [[visible(cell.text) for cell in row] for row in given.rows],
             }
@@ -57,7 +77,7 @@ class Packs:
 
 def render_report(document: ReportDocument) -> str:
     """The whole page; equal documents give equal text."""
-    style, script = (Markup((TEMPLATES / name).read_text("utf-8")) for name in ("report.css", "report.js"))  # noqa: S704
+    style, script = (Markup((TEMPLATES / name).read_text("utf-8")) for name in ("report.css", "report.js"))
     packs = Packs()
     detailed = [a for a in charts.best_first(document) if a.arm.decode is not None][:DETAILED_ARMS]
     environment = Environment(
@@ -82,21 +102,24 @@ def render_report(document: ReportDocument) -> str:
         comparisons=[(pair, breakdown.comparison_table(pair)) for pair in document.comparisons],
         difference_kinds=difference_kinds,
         speed_charts=_present(
-            charts.speed_by_block(document),
-            charts.speed_by_length(document),
-            charts.speed_by_concurrency(document),
-            *(charts.amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
-            *(charts.pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
-            *(charts.drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
+            speed_charts.speed_by_block(document),
+            speed_charts.speed_by_length(document),
+            speed_charts.speed_by_concurrency(document),
+            *(arm_charts.amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
+            *(arm_charts.pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
+            *(arm_charts.drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
         ),
-        acceptance_charts=[charts.accepted_histogram(document), charts.acceptance_by_position(document)],
-        quality_charts=[charts.pareto(document)],
+        acceptance_charts=[
+            acceptance_charts.accepted_histogram(document),
+            acceptance_charts.acceptance_by_position(document),
+        ],
+        quality_charts=[acceptance_charts.pareto(document)],
         run_facts=[(run, run_tables(run)) for run in document.runs],
         gallery=pack_gallery(document),
         definitions=DEFINITIONS,
         packs=packs,
     )
-    return body if body.endswith("\n") else body + "\n"
+    return _without_gaps(body)
 
 
 def content_policy(style: str, script: str) -> str:
@@ -155,6 +178,16 @@ def _tables(document: ReportDocument, detailed: list[Named], best: Named | None)
         "audits": [*audits, *([null] if null else [])],
         "published": published_table(best),
     }
+
+
+def _without_gaps(page: str) -> str:
+    """No line breaks between tags: each would be a node. The stylesheet and the script keep theirs.
+
+    Inserted text holds no `<` or `>` of its own, so only the template's line breaks match.
+    """
+    head, style_end, rest = page.partition("</style>")
+    body, script, tail = rest.rpartition("<script>")
+    return head + style_end + _GAP.sub("><", body) + script + tail + "\n"
 
 
 def _present(*found: Chart | None) -> list[Chart]:

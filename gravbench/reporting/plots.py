@@ -13,12 +13,15 @@ from typing import Any
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from gravbench.reporting.series import Bars, Line, Waterfall
 from gravbench.reporting.svg_theme import FAINT, INK, PAPER, SERIES, themed
 
 MARKERS = "osD^vPX*"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+LEGEND_CHARACTERS = 92
+LOG_TICKS_UP_TO = 300
 DOT = "#3f83c9"
 """Rasterised marks cannot follow the theme: a blue that reads on white and on black."""
 
@@ -81,7 +84,7 @@ def line_chart(
             axes.set_xlim(-0.5, len(ticks) - 0.5)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        _legend(axes, len(lines))
+        _legend(figure, axes, len(lines))
         return _svg(figure, key, title, description)
 
 
@@ -105,7 +108,7 @@ def bar_chart(
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         axes.grid(axis="x", visible=False)
-        _legend(axes, len(bars))
+        _legend(figure, axes, len(bars))
         return _svg(figure, key, title, description)
 
 
@@ -122,12 +125,13 @@ def scatter_chart(
     steps: Sequence[tuple[float, float, float]] = (),
     log: bool = False,
 ) -> Markup:
-    """Dots, drawn as one picture inside the SVG. `guides` are lines y = x / g; `steps` are (from, to, height)."""
+    """Dots as one picture inside the SVG. `guides` are lines y = x / g; `steps` are (from, to, height)."""
     with _figure() as (figure, axes):
         axes.scatter(x, y, s=14, color=DOT, alpha=0.6, linewidths=0, rasterized=True)
         if log:
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            for axis, values in ((axes.xaxis, x), (axes.yaxis, y)):
+                axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+                _plain_log_ticks(axis, min(values), max(values))
             low, high = min(x), max(x)
             for index, guide in enumerate(guides):
                 ends = [low, high * 1.0001]
@@ -139,7 +143,7 @@ def scatter_chart(
                     linewidth=1.3,
                     label=f"{guide:g}× faster" if guide != 1 else "equal",
                 )
-            _legend(axes, 2)
+            _legend(figure, axes, 2)
         for left, right, height in steps:
             axes.plot([left, right], [height, height], color=INK, linewidth=2)
         axes.set_xlabel(x_label)
@@ -155,7 +159,7 @@ def waterfall_chart(steps: Waterfall, *, key: str, title: str, description: str,
         for row, (start, end, whole) in enumerate(zip(steps.starts, steps.ends, steps.totals, strict=True)):
             colour = SERIES[0] if whole else SERIES[2] if end <= start else SERIES[1]
             axes.barh(row, abs(end - start), left=min(start, end), height=0.62, color=colour, linewidth=0)
-            text = f"{end:.0%}" if whole else f"{end - start:+.1%}"
+            text = f"{end:.0%}" if whole else _change(end - start)
             axes.text(max(start, end) + 0.012, row, text, va="center", fontsize=10)
         axes.set_xlim(0, max(*steps.starts, *steps.ends) * 1.15)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
@@ -168,10 +172,15 @@ def waterfall_chart(steps: Waterfall, *, key: str, title: str, description: str,
 def _figure(height: float = 3.7) -> Iterator[tuple[Figure, Any]]:
     with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
         figure = Figure(figsize=(7.2, height), layout="constrained")
-        figure.patch.set_alpha(0)
+        figure.patch.set_visible(False)
         axes = figure.add_subplot()
-        axes.patch.set_alpha(0)
+        axes.patch.set_visible(False)
+        axes.tick_params(which="both", bottom=False, left=False)
         yield figure, axes
+
+
+def _change(value: float) -> str:
+    return "±0%" if abs(value) < 0.0005 else f"{value:+.1%}"
 
 
 def _reach(line: Line) -> list[list[float]] | None:
@@ -183,9 +192,20 @@ def _reach(line: Line) -> list[list[float]] | None:
     ]
 
 
-def _legend(axes: Any, count: int) -> None:
-    if count > 1:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=min(3, count))
+def _plain_log_ticks(axis: Any, low: float, high: float) -> None:
+    """Ticks at 1, 2, 5 times powers of ten, or at the powers alone over many decades; plain numbers."""
+    wide = high / low > LOG_TICKS_UP_TO
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def _legend(figure: Figure, axes: Any, count: int) -> None:
+    """Below the axes, in as many columns as the labels leave room for."""
+    handles, labels = axes.get_legend_handles_labels()
+    if labels and count > 1:
+        columns = max(1, min(count, LEGEND_CHARACTERS // (max(map(len, labels)) + 7)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def _svg(figure: Figure, key: str, title: str, description: str) -> Markup:

@@ -70,5 +70,3 @@ def our_figure(named: Named | None, key: OursKey | None) -> str:
     if key == "tau_bonus":
         return number(None if counters.accepted_draft is None else counters.accepted_draft + 1)
     return interval(arm.counters.get(key))
-
-

@@ -20,6 +20,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _SIZE = re.compile(r"([0-9.]+)px")
 _URL = re.compile(r"(?:url\()?#([^)]+)\)?")
+_EMPTY_WITHOUT_CHILDREN = {_SVG + "g", _SVG + "defs"}
 _KEPT_STYLES = frozenset(
     {
         "fill",
@@ -43,12 +44,18 @@ def themed(svg: bytes, *, key: str, title: str, description: str) -> Markup:
     root = etree.fromstring(svg, etree.XMLParser(remove_comments=True, resolve_entities=False))
     for tag in ("metadata", "style"):
         for node in list(root.iter(_SVG + tag)):
-            node.getparent().remove(node)
+            _remove(node)
     used = _used_ids(root)
     for node in root.iter():
         _restyle(node)
         _rename(node, key, used)
     _flatten(root)
+    for node in list(root.iter()):
+        if (node.tag in _EMPTY_WITHOUT_CHILDREN and not len(node)) or node.get("opacity") == "0":
+            _remove(node)
+        if node.tag != _SVG + "text":
+            node.text = None
+        node.tail = None
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib.update({"class": "chart", "role": "img", "aria-labelledby": f"{key}-t {key}-d"})
@@ -57,7 +64,13 @@ def themed(svg: bytes, *, key: str, title: str, description: str) -> Markup:
         named.text = text
         root.insert(offset, named)
     etree.cleanup_namespaces(root)
-    return Markup(etree.tostring(root, encoding="unicode"))  # noqa: S704  (built by us, text escaped by lxml)
+    return Markup(etree.tostring(root, encoding="unicode"))
+
+
+def _remove(node: etree._Element) -> None:
+    parent = node.getparent()
+    if parent is not None:
+        parent.remove(node)
 
 
 def _restyle(node: etree._Element) -> None:
@@ -73,9 +86,9 @@ def _restyle(node: etree._Element) -> None:
             node.set(name, value)
     classes = []
     for side in ("fill", "stroke"):
-        if (name := _CLASS.get(node.get(side, ""))) is not None:
+        if (themed_as := _CLASS.get(node.get(side, ""))) is not None:
             del node.attrib[side]
-            classes.append(f"{side[0]}-{name}")
+            classes.append(f"{side[0]}-{themed_as}")
     if classes:
         node.set("class", " ".join(classes))
     elif node.tag == _SVG + "text" and node.get("fill") is None:
@@ -92,17 +105,12 @@ def _used_ids(root: etree._Element) -> set[str]:
 
 
 def _rename(node: etree._Element, key: str, used: set[str]) -> None:
-    own = node.attrib.pop("id", None)
+    own = str(node.attrib.pop("id", ""))
     if own in used:
         node.set("id", f"{key}-{own}")
-    for name in (_HREF, "href"):
-        value = node.get(name, "")
-        if value.startswith("#"):
-            del node.attrib[name]
-            node.set("href", f"#{key}-{value[1:]}")
-        elif value.startswith("data:image/png;base64,") and name == _HREF:
-            del node.attrib[name]
-            node.set("href", value.replace("\n", ""))
+    target = str(node.attrib.pop(_HREF, "") or node.attrib.pop("href", ""))
+    if target:
+        node.set("href", f"#{key}-{target[1:]}" if target.startswith("#") else "".join(target.split()))
     if (clip := _URL.fullmatch(node.get("clip-path", ""))) is not None:
         node.set("clip-path", f"url(#{key}-{clip[1]})")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.overall_difference import QualityDifference
 
 NONE = "–"
-INLINE_ROWS = 60
-"""Longer tables are packed and built when a reader asks for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +36,15 @@ class Table:
     left: frozenset[int] = frozenset({0})
 
     @property
-    def long(self) -> bool:
-        """Whether it is packed."""
-        return len(self.rows) > INLINE_ROWS
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self.rows) * len(self.columns)
 
 
 def table(
     caption: str,
     columns: tuple[str, ...],
-    rows: list[tuple[str | Cell, ...]],
+    rows: Sequence[tuple[str | Cell, ...]],
     *,
     left: frozenset[int] = frozenset({0}),
 ) -> Table:
@@ -96,7 +95,9 @@ def tint_of_ratio(value: float | None) -> int | None:
     """A step per 25 % away from 1, at most 3."""
     if value is None or value <= 0:
         return None
-    steps = min(3, int(abs(value - 1) / 0.25 + 0.5)) if value >= 1 else min(3, int((1 / value - 1) / 0.25 + 0.5))
+    steps = (
+        min(3, int(abs(value - 1) / 0.25 + 0.5)) if value >= 1 else min(3, int((1 / value - 1) / 0.25 + 0.5))
+    )
     return steps if value >= 1 else -steps
 
 

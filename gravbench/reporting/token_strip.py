@@ -13,7 +13,7 @@ PREFILL, SEED, ACCEPTED, CORRECTION, BONUS, PLAIN = "psacbg"
 
 
 class StripRound(NamedTuple):
-    """One round. `kinds` has one letter a committed token: s seed, a accepted, c correction, b bonus, g plain.
+    """A round. `kinds` has a letter a committed token: s seed, a accepted, c correction, b bonus, g plain.
 
     `rejected` drafts failed the check or came behind one that did; `dropped` were right, but behind the end.
     """
@@ -25,7 +25,7 @@ class StripRound(NamedTuple):
 
 
 def strip_rounds(arm: str, rounds: Rounds) -> tuple[StripRound, ...]:
-    """The rounds of one request. The seed opens rounds of `selfspec` alone; prefill's token is before them."""
+    """Rounds of one request. The seed opens those of `selfspec` alone; prefill's token is before them."""
     seeded = arm.partition(":")[0] == "selfspec"
     columns = zip(rounds.offered, rounds.accepted, rounds.committed, strict=True)
     return tuple(_round(*column, seeded=seeded) for column in columns)

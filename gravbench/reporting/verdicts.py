@@ -7,9 +7,8 @@ from typing import Literal
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.divergence import Audit
-from gravbench.analysis.overall_difference import COMPOSITE
 from gravbench.analysis.run_analysis import BASE
-from gravbench.reporting.charts import Named, best_first, concurrency
+from gravbench.reporting.charts import Named, best_first, concurrency, main_metric
 from gravbench.reporting.document import ReportDocument, RunPart
 from gravbench.reporting.tables import interval, number, signed
 
@@ -46,8 +45,9 @@ def headline(document: ReportDocument) -> str:
     for a in best_first(document):
         if a.arm.decode is not None:
             request = f", {interval(a.arm.request, '×')} end to end" if a.arm.request else ""
-            text = f"; {a.arm.identity.identical} of {a.arm.identity.compared} outputs are token-identical to ar"
-            same = text if a.arm.identity is not None else ""
+            same = ""
+            if (audit := a.arm.identity) is not None:
+                same = f"; {audit.identical} of {audit.compared} outputs are token-identical to ar"
             return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as ar{request}{same}."
     return "No speedup was measured in these runs."
 
@@ -75,14 +75,17 @@ def conditions(run: RunPart) -> list[tuple[str, str]]:
 def _processor(run: RunPart) -> str:
     cpu = run.environment.get("cpu")
     if isinstance(cpu, dict):
-        return ", ".join(str(v) for k, v in sorted(cpu.items()) if k in {"model", "cores"} and v)
+        cores = next((f"{v} cores" for k, v in sorted(cpu.items()) if "core" in k and v), None)
+        return ", ".join(str(v) for v in (cpu.get("model"), cores) if v)
     return str(cpu or "")
 
 
 def _same(a: Named) -> Answered:
     question, audit = "Is it the same text?", a.arm.identity
     if audit is None:
-        return Answered(question=question, answer="not measured", mood="unclear", detail="There is no ar arm.")
+        return Answered(
+            question=question, answer="not measured", mood="unclear", detail="There is no ar arm."
+        )
     if not audit.compared:
         return Answered(
             question=question,
@@ -103,7 +106,7 @@ def _same(a: Named) -> Answered:
 
 def difference_kinds(audit: Audit) -> str:
     """`2 near-tie, 1 violation; referee's tau 0.0001`."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in audit.classes.items())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(audit.classes.items()))
     judged = f"referee's tau {audit.tau:g}" if audit.refereed else "no referee was asked"
     return f"{kinds}; {judged}"
 
@@ -116,7 +119,9 @@ def _faster(a: Named) -> Answered:
     detail = f"Decoding {interval(a.arm.decode, '×')}"
     if a.arm.request is not None:
         detail += f", end to end {interval(a.arm.request, '×')}"
-    detail += f", over {a.arm.decode.n_pairs} interleaved pairs; {number(_value(a, 'tpf_all'))} tokens per forward."
+    detail += (
+        f", over {a.arm.decode.n_pairs} interleaved pairs; {number(_value(a, 'tpf_all'))} tokens per forward."
+    )
     answer, mood = _sides(a.arm.decode)
     return Answered(question=question, answer=answer, mood=mood, detail=detail)
 
@@ -138,14 +143,16 @@ def _sides(given: Interval) -> tuple[str, Mood]:
 
 def _quality(a: Named) -> Answered:
     question = "At what quality?"
-    metric = COMPOSITE if COMPOSITE in a.arm.quality else next(iter(a.arm.quality), None)
+    metric = main_metric(a.arm.quality)
     if metric is None:
-        level = a.part.levels.get(COMPOSITE) or next(iter(a.part.levels.values()), None)
-        if level is None:
-            return Answered(question=question, answer="not scored", mood="unclear", detail="No score applies.")
+        level_of = main_metric(a.part.levels)
+        if level_of is None:
+            return Answered(
+                question=question, answer="not scored", mood="unclear", detail="No score applies."
+            )
         return Answered(
             question=question,
-            answer=f"{level.points.value:.2f} points",
+            answer=f"{a.part.levels[level_of].points.value:.2f} points",
             mood="unclear",
             detail="Without an ar arm there is no difference to show.",
         )
@@ -154,7 +161,8 @@ def _quality(a: Named) -> Answered:
     high = d.high if d.high is not None else d.difference
     mood: Mood = "no" if high < 0 else "yes" if low > -0.5 else "unclear"
     answer = "unchanged" if not d.changed else f"{d.difference:+.2f} points"
-    detail = f"{metric}: {d.own:.2f} points, ar {d.base:.2f}, difference {signed(d)}; {d.changed} of {d.n} changed."
+    detail = f"{metric}: {d.own:.2f} points, ar {d.base:.2f}, difference {signed(d)}; "
+    detail += f"{d.changed} of {d.n} changed."
     return Answered(question=question, answer=answer, mood=mood, detail=detail)
 
 
@@ -162,13 +170,13 @@ def measured_how(document: ReportDocument) -> list[str]:
     """How the numbers came about, a sentence each."""
     base = BASE
     return [
-        f"Every sample is decoded by {base} and by each strategy one after the other, in alternating order, in one "
-        "process with the same weights, stop rule and budget; a pair never spans two sessions.",
-        f"A speedup is the sum of {base}'s times over the sum of the strategy's times, over pairs in which both "
-        "succeeded. Ratios of single pairs describe spread and are never the headline.",
+        f"Every sample is decoded by {base} and by each strategy one after the other, in alternating "
+        "order, in one process with the same weights, stop rule and budget; a pair never spans two sessions.",
+        f"A speedup is the sum of {base}'s times over the sum of the strategy's times, over pairs in which "
+        "both succeeded. Ratios of single pairs describe spread and are never the headline.",
         f"Intervals are 95 % BCa bootstrap intervals over pages ({document.resamples:,} resamples, seed "
         f"{document.seed}); groups use 2,000. Composites are computed again inside every resample.",
-        "Same text means equal token ids and stop reason. Where ids part, a float32 referee may call a near-tie; "
-        "without a referee nothing is excused.",
+        "Same text means equal token ids and stop reason. Where ids part, a float32 referee may call "
+        "a near-tie; without a referee nothing is excused.",
         "Failed samples score worst and stay in every mean. Points run to 100, which is best.",
     ]

@@ -33,11 +33,12 @@ def word_diff(reference: str, prediction: str) -> tuple[Segment, ...]:
     if len(left) * len(right) > MAX_CELLS:
         parts += [("-", "".join(left)), ("+", "".join(right))]
     else:
-        for tag, i, j, k, m in Levenshtein.opcodes(left, right):
-            if tag == "equal":
-                parts.append(("=", "".join(left[i:j])))
+        for op in Levenshtein.opcodes(left, right):
+            gone = "".join(left[op.src_start : op.src_end])
+            if op.tag == "equal":
+                parts.append(("=", gone))
             else:
-                parts += [("-", "".join(left[i:j])), ("+", "".join(right[k:m]))]
+                parts += [("-", gone), ("+", "".join(right[op.dest_start : op.dest_end]))]
     parts.append(("=", "".join(a[len(a) - end :]) if end else ""))
     return _joined(parts)
 

@@ -39,10 +39,11 @@
       head.append(cell);
     });
     const body = make("tbody");
-    for (const row of data.rows) {
+    for (const [at, row] of data.rows.entries()) {
       const line = make("tr");
       row.forEach((text, i) => {
-        const cell = make(i ? "td" : "th", i ? (left.has(i) ? "w" : "n") : "", text);
+        const tint = data.tints ? data.tints[at][i] : "";
+        const cell = make(i ? "td" : "th", `${i ? (left.has(i) ? "w" : "n") : ""} ${tint}`.trim(), text);
         if (!i) cell.scope = "row";
         line.append(cell);
       });
@@ -51,15 +52,22 @@
     return put(table, put(make("thead"), head), body);
   };
 
+  const expand = async (button) => {
+    button.disabled = true;
+    const table = buildTable(await unpack(button.dataset.table));
+    button.parentElement.replaceWith(table);
+    return table;
+  };
+
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-table]");
-    if (!button) return;
-    button.disabled = true;
-    const place = button.parentElement;
-    const table = buildTable(await unpack(button.dataset.table));
-    place.replaceWith(table);
-    table.parentElement.focus();
+    if (button) (await expand(button)).parentElement.focus();
   });
+
+  document.addEventListener("toggle", (event) => {
+    const button = event.target.open && event.target.querySelector("button[data-table]");
+    if (button) expand(button);
+  }, true);
 
   addEventListener("beforeprint", () => {
     for (const details of document.querySelectorAll("details")) details.open = true;
@@ -120,6 +128,7 @@
     const [sample, detail] = [(await chunk(`g-chunk-${row[7]}`))[row[8]], byId("g-detail")];
     if (state.chosen !== row) return;
     list();
+    history.replaceState(null, "", `#sample=${encodeURIComponent(row[0])}`);
     detail.replaceChildren(...show(sample));
     detail.focus({ preventScroll: true });
     detail.scrollIntoView({ block: "start" });
@@ -237,7 +246,17 @@
     byId("g-back").addEventListener("click", () => { state.page -= 1; list(); });
     byId("g-next").addEventListener("click", () => { state.page += 1; list(); });
     filter();
+    addEventListener("hashchange", open);
+    await open();
     document.documentElement.dataset.ready = "yes";
+  };
+
+  const open = async () => {
+    if (!location.hash.startsWith("#sample=")) return;
+    let name = location.hash.slice(8);
+    try { name = decodeURIComponent(name); } catch { /* a half-written escape stays as it is */ }
+    const row = state.rows.find((one) => one[0] === name);
+    if (row) await choose(row);
   };
 
   start();

@@ -1,0 +1,134 @@
+"""Charts of one strategy: where its time goes, sample by sample, and whether the machine held still."""
+
+from __future__ import annotations
+
+from gravbench.reporting import plots
+from gravbench.reporting.charts import Chart, Named
+from gravbench.reporting.series import Waterfall
+from gravbench.reporting.tables import interval, milliseconds, number, table, times
+
+STAGE_ORDER = ("load", "image", "layout", "crop", "vision", "prefill", "decode", "assembly", "other")
+
+
+def amdahl_waterfall(a: Named, key: str) -> Chart | None:
+    """From the request time of ar, stage by stage, to the strategy's own."""
+    found = a.arm.amdahl
+    if found is None:
+        return None
+    own_total = 1 / found.measured
+    known = sorted(found.base_shares, key=lambda s: (STAGE_ORDER.index(s) if s in STAGE_ORDER else 99, s))
+    stages = [s for s in known if found.base_shares[s] or found.own_shares.get(s)]
+    labels, starts, ends, totals = ["ar"], [0.0], [1.0], [True]
+    level = 1.0
+    rows: list[tuple[str, ...]] = []
+    for stage in stages:
+        before, after = found.base_shares[stage], found.own_shares.get(stage, 0.0) * own_total
+        labels.append(stage)
+        starts.append(level)
+        level += after - before
+        ends.append(level)
+        totals.append(False)
+        rows.append((stage, f"{before:.1%}", f"{after:.1%}", f"{after - before:+.1%}"))
+    labels.append(a.part.arm)
+    starts.append(0.0)
+    ends.append(own_total)
+    totals.append(True)
+    rows.append(("whole request", "100.0%", f"{own_total:.1%}", f"{own_total - 1:+.1%}"))
+    title = f"Where the time goes: {a.label}"
+    return Chart(
+        key=key,
+        title=title,
+        note=f"Amdahl: decoding takes {found.base_shares.get('decode', 0):.0%} of ar's request time, so "
+        f"{found.decode_speedup:.2f}× in decoding predicts {found.predicted:.2f}× for requests; measured "
+        f"{found.measured:.2f}×, residual {found.residual:+.1%}.",
+        svg=plots.waterfall_chart(
+            Waterfall(labels=tuple(labels), starts=tuple(starts), ends=tuple(ends), totals=tuple(totals)),
+            key=key,
+            title=title,
+            description=f"Request time falls from 100 % to {own_total:.0%} of ar's.",
+            x_label="share of ar's request time",
+        ),
+        table=table(title, ("stage", "ar", "own", "change"), rows),
+    )
+
+
+def pair_scatter(a: Named, key: str) -> Chart | None:
+    """One dot a sample: request time of ar against the strategy's own, both logarithmic."""
+    p = a.part.pairs
+    shown = [i for i in range(len(p.base_ns)) if p.base_ns[i] > 0 and p.own_ns[i] > 0]
+    if not shown:
+        return None
+    title = f"Sample by sample: {a.label}"
+    rows: list[tuple[str, ...]] = [
+        (
+            p.sample_ids[i],
+            p.tasks[i],
+            str(p.tokens[i]),
+            milliseconds(p.base_ns[i]),
+            milliseconds(p.own_ns[i]),
+            times(p.base_ns[i] / p.own_ns[i]),
+        )
+        for i in shown
+    ]
+    return Chart(
+        key=key,
+        title=title,
+        note="Whole requests. Below the line of equal times drafting was faster. No outlier is left out.",
+        svg=plots.scatter_chart(
+            [p.base_ns[i] / 1e6 for i in shown],
+            [p.own_ns[i] / 1e6 for i in shown],
+            key=key,
+            title=title,
+            description=f"{len(shown)} samples; request speedup {interval(a.arm.request, '×')}.",
+            x_label="ar, ms",
+            y_label=f"{a.part.arm}, ms",
+            guides=(1, 2, 4),
+            log=True,
+        ),
+        table=table(
+            title, ("sample", "task", "tokens", "ar", "own", "speedup"), rows, left=frozenset({0, 1})
+        ),
+    )
+
+
+def drift_chart(a: Named, key: str) -> Chart | None:
+    """Ratio of costs per forward by slot, with the blocks of the steadiness check."""
+    c = a.part.costs
+    if len(c.slots) < 2:
+        return None
+    ratios = [b / o for b, o in zip(c.base, c.own, strict=True)]
+    d, s = a.arm.drift, a.arm.steadiness
+    said = []
+    if d is not None:
+        said.append(f"Change from first to last slot {d.change:+.1%} [{d.low:+.1%}, {d.high:+.1%}].")
+    if s is not None:
+        said.append(
+            f"{'Steady' if s.steady else 'Not steady'}: the last three of six blocks lie within "
+            f"{s.last_three_spread:.1%}; first block {s.warm_up:+.1%} against the others."
+        )
+    steps = []
+    if s is not None:
+        for index, height in enumerate(s.block_ratios):
+            low, high = (round(len(c.slots) * (index + i) / len(s.block_ratios)) for i in (0, 1))
+            steps.append((c.slots[low], c.slots[high - 1], height))
+    title = f"Did the machine hold still? {a.label}"
+    rows: list[tuple[str, ...]] = [
+        (f"{slot:g}", milliseconds(b), milliseconds(o), number(b / o, 3))
+        for slot, b, o in zip(c.slots, c.base, c.own, strict=True)
+    ]
+    return Chart(
+        key=key,
+        title=title,
+        note=" ".join(said) or "Too few pairs to measure drift.",
+        svg=plots.scatter_chart(
+            c.slots,
+            ratios,
+            key=key,
+            title=title,
+            description=" ".join(said) or "Cost ratio by slot.",
+            x_label="slot (order of execution)",
+            y_label="cost per forward, ar / own",
+            steps=steps,
+        ),
+        table=table(title, ("slot", "ar, per forward", "own, per forward", "ratio"), rows),
+    )
