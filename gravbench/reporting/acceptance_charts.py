@@ -19,6 +19,8 @@ from gravbench.reporting.series import Bars, Line
 from gravbench.reporting.tables import interval, number, table
 
 SHOWN_POSITIONS = 64
+MIN_ROUNDS = 10
+"""Rounds a drawn probability rests on; the table has every position."""
 
 
 def accepted_histogram(document: ReportDocument) -> Chart:
@@ -65,11 +67,11 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
         lines.append(
             Line(
                 label=f"{a.label}, P(≥ j)",
-                x=tuple(float(p.position) for p in positions),
-                y=tuple(p.unconditional for p in positions),
+                x=tuple(float(p.position) for p in positions if p.at_risk >= MIN_ROUNDS),
+                y=tuple(p.unconditional for p in positions if p.at_risk >= MIN_ROUNDS),
             )
         )
-        given = [p for p in positions if p.conditional is not None]
+        given = [p for p in positions if p.conditional is not None and p.reached >= MIN_ROUNDS]
         lines.append(
             Line(
                 label=f"{a.label}, given j−1",
@@ -94,7 +96,7 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
         key="position",
         title=title,
         note="A round cut by EOS or the budget leaves the risk set at the cut (right-censoring); "
-        "otherwise short outputs would bend the tail downwards.",
+        "otherwise short outputs would bend the tail downwards. Drawn where ten rounds or more tell.",
         svg=plots.line_chart(
             lines[:MAX_SERIES],
             key="position",

@@ -83,7 +83,7 @@ def pair_scatter(a: Named, key: str) -> Chart | None:
             x_label="ar, ms",
             y_label=f"{a.part.arm}, ms",
             guides=(1, 2, 4),
-            log=True,
+            log_x=True,
         ),
         table=table(
             title, ("sample", "task", "tokens", "ar", "own", "speedup"), rows, left=frozenset({0, 1})

@@ -6,6 +6,7 @@ No clock and no random id enters a drawing; series differ by marker and dash as 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +22,12 @@ from gravbench.reporting.svg_theme import FAINT, INK, PAPER, SERIES, themed
 MARKERS = "osD^vPX*"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 LEGEND_CHARACTERS = 92
-LOG_TICKS_UP_TO = 300
+LOG_TICKS = (
+    (4.0, (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
+    (300.0, (1.0, 2.0, 5.0)),
+    (math.inf, (1.0,)),
+)
+"""Ratio of largest to smallest value up to which a logarithmic axis has these ticks in a decade."""
 DOT = "#3f83c9"
 """Rasterised marks cannot follow the theme: a blue that reads on white and on black."""
 
@@ -123,15 +129,19 @@ def scatter_chart(
     y_label: str,
     guides: Sequence[float] = (),
     steps: Sequence[tuple[float, float, float]] = (),
-    log: bool = False,
+    log_x: bool = False,
 ) -> Markup:
-    """Dots as one picture inside the SVG. `guides` are lines y = x / g; `steps` are (from, to, height)."""
+    """Dots as one picture inside the SVG; the y axis is logarithmic.
+
+    `guides` are lines y = x / g for a logarithmic x; `steps` are (from, to, height).
+    """
     with _figure() as (figure, axes):
         axes.scatter(x, y, s=14, color=DOT, alpha=0.6, linewidths=0, rasterized=True)
-        if log:
-            for axis, values in ((axes.xaxis, x), (axes.yaxis, y)):
-                axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-                _plain_log_ticks(axis, min(values), max(values))
+        axes.set_yscale("log")
+        _plain_log_ticks(axes.yaxis, min(y), max(y))
+        if log_x:
+            axes.set_xscale("log")
+            _plain_log_ticks(axes.xaxis, min(x), max(x))
             low, high = min(x), max(x)
             for index, guide in enumerate(guides):
                 ends = [low, high * 1.0001]
@@ -193,9 +203,9 @@ def _reach(line: Line) -> list[list[float]] | None:
 
 
 def _plain_log_ticks(axis: Any, low: float, high: float) -> None:
-    """Ticks at 1, 2, 5 times powers of ten, or at the powers alone over many decades; plain numbers."""
-    wide = high / low > LOG_TICKS_UP_TO
-    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    """Ticks at 1, 2, 5 times powers of ten; fewer over many decades, more within one; plain numbers."""
+    subs = next(steps for limit, steps in LOG_TICKS if high / low <= limit)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=20))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_locator(NullLocator())
 

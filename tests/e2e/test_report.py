@@ -103,27 +103,29 @@ def test_the_list_of_published_reports_is_current() -> None:
 
 @needs_chromium
 def test_hostile_text_executes_nothing_in_chromium(tmp_path: Path) -> None:
-    """Every hostile sample is opened: the title stays, no element came of the text, all of it is shown."""
+    """All names are listed, a sample with all texts is opened: the title stays, no element comes of any."""
+    everything = "\n".join(HOSTILE)
     records = {
-        arm: [record_of(f"{i} {text}", arm, text + tail) for i, text in enumerate(HOSTILE)]
+        arm: [record_of(f"{i} {text}", arm, text) for i, text in enumerate((everything, *HOSTILE))]
+        + [record_of(everything, arm, everything + tail)]
         for arm, tail in (("ar", ""), ("selfspec", " changed"))
     }
     sources = {
-        r.sample_id: SampleSource(image_path=None, reference=HOSTILE[1], categories={HOSTILE[2]: HOSTILE[5]})
+        r.sample_id: SampleSource(image_path=None, reference=HOSTILE[1], categories={everything: HOSTILE[5]})
         for r in records["ar"]
     }
     page = tmp_path / 'page "onload=x <b>.html'
-    page.write_text(render_report(document_of(loaded(records, suite=HOSTILE[0]), sources=sources)))
-    for number in (0, 1, 2, 5, 7):
-        name = records["ar"][number].sample_id
-        dom = dumped_dom(page, tmp_path / f"profile-{number}", fragment=f"sample={visible(name)}")
-        tree = html.fromstring(dom)
-        assert tree.get("data-ready") == "yes"
-        assert tree.findtext(".//title", "").endswith("gravbench report")
-        assert not tree.xpath("//iframe | //*[@onerror] | //*[@onload]")
-        detail = tree.get_element_by_id("g-detail").text_content()
-        assert visible(HOSTILE[number]) in detail
-        assert HOSTILE[1] in detail
+    page.write_text(render_report(document_of(loaded(records, suite=everything), sources=sources)))
+    dom = dumped_dom(page, tmp_path / "profile", fragment=f"sample={visible(everything)}")
+    tree = html.fromstring(dom)
+    assert tree.get("data-ready") == "yes"
+    assert tree.findtext(".//title", "").endswith("gravbench report")
+    assert not tree.xpath("//iframe | //*[@onerror] | //*[@onload]")
+    assert len(tree.xpath("//script[not(@type)]")) == 1
+    detail, listed = (tree.get_element_by_id(i).text_content() for i in ("g-detail", "g-rows"))
+    for text in HOSTILE:
+        assert visible(text) in detail
+        assert visible(text) in listed
 
 
 @needs_chromium
@@ -161,7 +163,11 @@ def test_axe_finds_no_serious_violation(tmp_path: Path, runs: Path) -> None:
     assert run_command_line(["report", str(runs / "a"), "--out", str(out), "--resamples", "200"]) == 0
     script = Path(__file__).with_name("axe_check.js")
     done = subprocess.run(
-        ["node", str(script), str(out), str(chromium())], capture_output=True, text=True, timeout=120
+        ["node", str(script), str(out), str(chromium())],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

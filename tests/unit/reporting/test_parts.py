@@ -54,7 +54,7 @@ def test_dense_marks_are_one_picture() -> None:
     root = etree.fromstring(
         str(
             plots.scatter_chart(
-                values, values, key="s", title="t", description="d", x_label="x", y_label="y", log=True
+                values, values, key="s", title="t", description="d", x_label="x", y_label="y", log_x=True
             )
         )
     )
