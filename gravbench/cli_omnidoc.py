@@ -31,11 +31,14 @@ def omnidoc(
     ] = False,
 ) -> None:
     """Score a folder of Markdown files by the official OmniDocBench v1.6 rules."""
+    from gravbench.metrics.cdm import default_cache_dir
+    from gravbench.omnidoc.cdm import find_cdm
     from gravbench.omnidoc.command import ScoreOptions, print_report, run_scoring, write_result
 
     if out is not None:
         write_result(out, None)
-    document = run_scoring(ScoreOptions(gt, predictions, jobs or _usable_cpus()))
+    cdm = find_cdm(default_cache_dir(), workers=jobs or _usable_cpus())
+    document = run_scoring(ScoreOptions(gt, predictions, jobs or _usable_cpus()), cdm=cdm)
     if out is not None:
         write_result(out, document)
     if as_json:

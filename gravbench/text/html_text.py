@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bs4 import BeautifulSoup, CData, NavigableString, Tag
-from bs4.element import PageElement
+from bs4 import BeautifulSoup
+from bs4.element import CData, NavigableString, PageElement, Tag
 
 _DIV = re.compile(r"<(div|dir)\b", re.IGNORECASE)
 _DROPPED_TAGS = frozenset({"style", "script"})

@@ -1,0 +1,132 @@
+"""Counters and speedups from traces: ratios of sums over samples, each under its full name.
+
+Decode tokens are `tokens_out - 1`: prefill's own token is in no numerator, the first EOS counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from gravbench.analysis.stats import Interval, bootstrap_ratio
+from gravbench.records import Counters, Record
+from gravbench.store.schema import GenRecord
+
+COUNTED = tuple(Counters.model_fields)
+
+
+class CounterSummary(Record):
+    """Summed counters of one strategy, and their ratios. A ratio is `None` when its denominator is 0.
+
+    * `tpf_all` = decode tokens / full-model decode forwards of every kind
+    * `accepted_draft` = accepted draft tokens / rounds (no seed, no bonus)
+    * `tau_round` = committed tokens / rounds (all a round appended, after trimming at the stop)
+    * `acceptance_rate` = accepted / offered draft tokens
+    * `chars_per_forward` = characters of the final text / full-model decode forwards
+    """
+
+    tpf_all: float | None = None
+    accepted_draft: float | None = None
+    tau_round: float | None = None
+    acceptance_rate: float | None = None
+    chars_per_forward: float | None = None
+    samples: int
+    characters: int
+    decode_tokens: int
+    decode_forwards: int
+    loops: int
+    stopped_by_length: int
+    tokens_out: int
+    rounds: int
+    fwd_vision: int
+    fwd_prefill: int
+    fwd_draft: int
+    fwd_verify: int
+    fwd_denoise: int
+    fwd_cache_write: int
+    fwd_head: int
+    rows_prefill: int
+    rows_draft: int
+    rows_verify: int
+    rows_denoise: int
+    rows_cache_write: int
+    draft_offered: int
+    draft_accepted: int
+    ar_tokens: int
+    tokens_discarded_after_stop: int
+    kv_rows_freed: int
+    prompt_tokens: int
+    vision_tokens: int
+
+
+class Speedup(Interval):
+    """sum of AR times / sum of this strategy's times over pairs, with its interval; `n_pairs` went in."""
+
+    n_pairs: int
+    base_ns: int
+    own_ns: int
+
+
+def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
+    """Counters summed over the ok records; failed ones have no trace and are left out."""
+    ok = [(r, r.trace) for r in records if r.status == "ok" and r.trace is not None]
+    totals = {name: sum(getattr(trace.counters, name) for _, trace in ok) for name in COUNTED}
+    tokens = sum(trace.counters.decode_tokens for _, trace in ok)
+    forwards = sum(trace.counters.decode_forwards for _, trace in ok)
+    characters = sum(len(record.text) for record, _ in ok)
+    rounds = totals["rounds"]
+    return CounterSummary(
+        tpf_all=_ratio(tokens, forwards),
+        accepted_draft=_ratio(totals["draft_accepted"], rounds),
+        tau_round=_ratio(tokens, rounds),
+        acceptance_rate=_ratio(totals["draft_accepted"], totals["draft_offered"]),
+        chars_per_forward=_ratio(characters, forwards),
+        samples=len(ok),
+        characters=characters,
+        decode_tokens=tokens,
+        decode_forwards=forwards,
+        loops=sum(record.loop_flag for record, _ in ok),
+        stopped_by_length=sum(record.stop_reason == "length" for record, _ in ok),
+        **totals,
+    )
+
+
+def decode_ns(record: GenRecord) -> int | None:
+    """Time of the decode rounds alone; `None` when not measured."""
+    return record.trace.times.decode_ns if record.trace else None
+
+
+def request_ns(record: GenRecord) -> int | None:
+    """Time of the whole request, image and prefill included; `None` when not measured."""
+    return record.trace.times.total_ns if record.trace else None
+
+
+def speedup(
+    pairs: Sequence[tuple[GenRecord, GenRecord]], time_of: Callable[[GenRecord], int | None], *, seed: int
+) -> Speedup | None:
+    """Speedup over (base, own) pairs in which both are ok and timed; `None` without time to divide by."""
+    timed = [
+        (base_time, own_time)
+        for base, own in pairs
+        if base.status == own.status == "ok"
+        and (base_time := time_of(base)) is not None
+        and (own_time := time_of(own)) is not None
+        and base_time + own_time > 0  # one-token answers have no decode rounds
+    ]
+    if not any(own for _, own in timed):
+        return None
+    times = np.array(timed, dtype=np.float64)  # [pairs, 2]
+    interval = bootstrap_ratio(times[:, 0], times[:, 1], seed=seed)
+    return Speedup(
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        n_pairs=len(timed),
+        base_ns=sum(base for base, _ in timed),
+        own_ns=sum(own for _, own in timed),
+    )
+
+
+def _ratio(numerator: int, denominator: int) -> float | None:
+    return numerator / denominator if denominator else None

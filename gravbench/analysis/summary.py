@@ -1,0 +1,221 @@
+"""The summary document, `gravbench.summary/1`: what `--json` prints and `summary.json` holds.
+
+Other tools may rely on it. A key that is absent was not measured. Fields are only ever added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from gravbench.analysis.equality import Identity, count_identical
+from gravbench.analysis.speed import (
+    CounterSummary,
+    Speedup,
+    decode_ns,
+    request_ns,
+    speedup,
+    summarise_counters,
+)
+from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
+from gravbench.records import TASKS, Record, Task
+from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
+
+BASE = "ar"
+
+FLOOR_ACCEPTED_PER_ROUND = 0.5
+FLOOR_ACCEPTANCE_RATE = 0.1
+FLOOR_MIN_ROUNDS = 20
+"""A drafter below both, over at least this many rounds, is not drafting: chance alone (loops, runs of one
+character) gives a few tenths of a token a round, and below half a token no draft pays for its forward."""
+
+
+class Speedups(Record):
+    """Ratios of sums against `ar`: `decode` over decode rounds alone, `request` over whole requests."""
+
+    decode: Speedup | None = None
+    request: Speedup | None = None
+
+
+class TaskSummary(Record):
+    """One strategy on the samples of one task."""
+
+    n_samples: int
+    quality: dict[str, float]
+    counters: CounterSummary
+    identical_to_ar: Identity | None = None
+    speedup: Speedups | None = None
+    failed: int
+
+
+class StrategySummary(TaskSummary):
+    """One strategy on the whole suite, and by task."""
+
+    by_task: dict[Task, TaskSummary]
+
+
+class BootstrapInfo(Record):
+    """How the intervals were made."""
+
+    method: Literal["paired BCa"] = "paired BCa"
+    resamples: int = RESAMPLES
+    confidence: float = CONFIDENCE
+    seed: int
+
+
+class Summary(StoredRecord):
+    """The whole document; `strategies` is keyed by the strategy string as given."""
+
+    schema_id: Literal["gravbench.summary/1"] = Field(default="gravbench.summary/1", alias="schema")
+    suite: str
+    n_samples: int
+    strategies: dict[str, StrategySummary]
+    suite_version: JsonValue = None
+    suite_sha: str
+    model: dict[str, JsonValue]
+    signatures: dict[str, str]
+    bootstrap: BootstrapInfo
+    sessions: int
+    failed_samples: int
+    """Samples that failed in at least one strategy."""
+    warnings: tuple[str, ...]
+    run_id: str
+    run_dir: str
+    gravbench_version: str
+    inputs_sha: str
+    """Hash over manifest identity, predictions and scores: what this document was derived from."""
+
+
+Pairs = Sequence[Mapping[str, GenRecord]]
+QualityOf = Callable[[Iterable[ScoreRecord]], dict[str, float]]
+
+
+def build_summary(
+    manifest: Manifest,
+    pairs: Pairs,
+    scores: Sequence[ScoreRecord],
+    *,
+    signatures: Mapping[str, str],
+    quality_of: QualityOf,
+    run_dir: str,
+    version: str,
+) -> Summary:
+    """Derive the summary of one finished run. `pairs` holds, per sample, the record of every arm."""
+    seed = _int(manifest.identity["seed"])
+    arms = manifest.arms
+    strategies = {arm: _strategy(arm, pairs, scores, quality_of=quality_of, seed=seed) for arm in arms}
+    failed = sum(any(record.status != "ok" for record in pair.values()) for pair in pairs)
+    return Summary(
+        suite=str(manifest.identity["suite"]),
+        n_samples=len(pairs),
+        strategies=strategies,
+        suite_version=manifest.identity.get("suite_version"),
+        suite_sha=str(manifest.identity["suite_sha"]),
+        model=manifest.model,
+        signatures=dict(signatures),
+        bootstrap=BootstrapInfo(seed=seed),
+        sessions=len({record.session_id for pair in pairs for record in pair.values()}),
+        failed_samples=failed,
+        warnings=(*_model_warnings(manifest), *_warnings(strategies, failed=failed, n_samples=len(pairs))),
+        run_id=manifest.run_id,
+        run_dir=run_dir,
+        gravbench_version=version,
+        inputs_sha=_inputs_sha(manifest, pairs, scores),
+    )
+
+
+def summary_json(summary: Summary) -> bytes:
+    """The document as one line of JSON; values that were not measured are left out."""
+    return canonical_json(summary.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def _strategy(
+    arm: str, pairs: Pairs, scores: Sequence[ScoreRecord], *, quality_of: QualityOf, seed: int
+) -> StrategySummary:
+    own_scores = [score for score in scores if score.arm == arm]
+    by_task = {
+        task: _task(
+            arm,
+            [pair for pair in pairs if pair[arm].task == task],
+            [score for score in own_scores if score.task == task],
+            quality_of=quality_of,
+            seed=seed,
+        )
+        for task in TASKS
+        if any(pair[arm].task == task for pair in pairs)
+    }
+    whole = _task(arm, pairs, own_scores, quality_of=quality_of, seed=seed)
+    return StrategySummary(**dict(whole), by_task=by_task)
+
+
+def _task(
+    arm: str, pairs: Pairs, scores: Sequence[ScoreRecord], *, quality_of: QualityOf, seed: int
+) -> TaskSummary:
+    records = [pair[arm] for pair in pairs]
+    against = [(pair[BASE], pair[arm]) for pair in pairs if BASE in pair and arm != BASE]
+    return TaskSummary(
+        n_samples=len(records),
+        quality=quality_of(scores),
+        counters=summarise_counters(records),
+        identical_to_ar=count_identical(against) if against else None,
+        speedup=Speedups(
+            decode=speedup(against, decode_ns, seed=seed), request=speedup(against, request_ns, seed=seed)
+        )
+        if against
+        else None,
+        failed=sum(record.status != "ok" for record in records),
+    )
+
+
+def _model_warnings(manifest: Manifest) -> list[str]:
+    given = manifest.model.get("warnings")
+    return [str(text) for text in given] if isinstance(given, list) else []
+
+
+def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_samples: int) -> list[str]:
+    found = []
+    if BASE not in strategies:
+        found.append("no `ar` arm: speedups and token identity were not measured")
+    if failed:
+        found.append(f"{failed} of {n_samples} samples failed; they score worst and stay in every mean")
+    for arm, strategy in strategies.items():
+        counters = strategy.counters
+        if at_acceptance_floor(counters):
+            found.append(
+                f"{arm}: acceptance is at its floor ({counters.draft_accepted} of {counters.draft_offered} "
+                f"draft tokens accepted, {counters.accepted_draft or 0:.2f} a round): mask_id in "
+                "block_diffusion.json may be wrong, or the checkpoint was not trained to draft"
+            )
+        identity = strategy.identical_to_ar
+        if identity is not None and identity.n < identity.of:
+            found.append(f"{arm}: {identity.of - identity.n} of {identity.of} outputs differ from ar")
+        if counters.loops:
+            found.append(f"{arm}: {counters.loops} outputs end in a repetition loop")
+    return found
+
+
+def at_acceptance_floor(counters: CounterSummary) -> bool:
+    """Whether a drafting strategy accepts so little that its drafts look like chance."""
+    if counters.draft_offered == 0 or counters.rounds < FLOOR_MIN_ROUNDS:
+        return False
+    per_round = counters.draft_accepted / counters.rounds
+    rate = counters.draft_accepted / counters.draft_offered
+    return per_round < FLOOR_ACCEPTED_PER_ROUND and rate < FLOOR_ACCEPTANCE_RATE
+
+
+def _inputs_sha(manifest: Manifest, pairs: Pairs, scores: Sequence[ScoreRecord]) -> str:
+    generations = sorted(
+        (r.sample_id, r.arm, r.rep, r.attempt, r.session_id, r.text_sha)
+        for pair in pairs
+        for r in pair.values()
+    )
+    values = sorted((s.sample_id, s.arm, s.rep, s.metric, s.signature, s.value) for s in scores)
+    return sha256_of([manifest.identity_sha, generations, values])
+
+
+def _int(value: JsonValue) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"seed in the manifest is {value!r}, expected an integer")
+    return value

@@ -1,0 +1,1 @@
+"""GLM-OCR in this process: checkpoint, prompt, image, vision, and a lean text decoder."""

@@ -1,0 +1,159 @@
+"""A checkpoint folder: which files it needs, what they say, and one clear line when they do not.
+
+The folder is a standard GLM-OCR one plus, when it can draft, `block_diffusion.json`. Weights are
+safetensors only and no code from the folder is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gravbench.errors import EngineError
+
+BLOCK_DIFFUSION = "block_diffusion.json"
+_WEIGHTS = "model.safetensors"
+_WEIGHT_INDEX = "model.safetensors.index.json"
+_IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
+_IDENTITY_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    *_IMAGE_CONFIGS,
+    BLOCK_DIFFUSION,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockDiffusion:
+    """`block_diffusion.json`, the fields decoding uses. Other fields belong to the trainer."""
+
+    bd_size: int
+    mask_id: int
+    ar_loss_weight: float | None
+    """> 0: the causal path is trained, so the checkpoint may verify its own drafts. `None`: not stated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFiles:
+    """A folder whose files are all there and readable."""
+
+    folder: Path
+    config: dict[str, Any]
+    weight_files: tuple[Path, ...]
+    block_diffusion: BlockDiffusion | None
+
+    def digest(self) -> str:
+        """sha256 over (file name, sha256) of everything that can change an output."""
+        names = [name for name in _IDENTITY_FILES if (self.folder / name).is_file()]
+        whole = hashlib.sha256()
+        for path in sorted([*(self.folder / name for name in names), *self.weight_files]):
+            with path.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+            whole.update(f"{path.name}\0{content}\n".encode())
+        return whole.hexdigest()
+
+
+def read_checkpoint(folder: Path) -> CheckpointFiles:
+    """Check that `folder` is a complete GLM-OCR checkpoint; `EngineError` names what is missing or broken."""
+    if not folder.is_dir():
+        raise EngineError(f"{folder}: no such checkpoint folder", hint="pass --model DIR")
+    config = _read_json(folder / "config.json")
+    if config.get("model_type") != "glm_ocr":
+        raise EngineError(
+            f"{folder / 'config.json'}: model_type is {config.get('model_type')!r}, expected 'glm_ocr'"
+        )
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        _require(folder / name)
+    if not any((folder / name).is_file() for name in _IMAGE_CONFIGS):
+        raise EngineError(f"{folder / _IMAGE_CONFIGS[0]}: missing from the checkpoint")
+    weight_files = _weight_files(folder)
+    for path in weight_files:
+        _check_safetensors(path)
+    text_config = config.get("text_config")
+    if not isinstance(text_config, dict):
+        raise EngineError(f"{folder / 'config.json'}: text_config is missing or not an object")
+    vocab_size = _field(text_config, "vocab_size", int, path=folder / "config.json")
+    path = folder / BLOCK_DIFFUSION
+    return CheckpointFiles(
+        folder=folder,
+        config=config,
+        weight_files=weight_files,
+        block_diffusion=read_block_diffusion(path, vocab_size=vocab_size) if path.exists() else None,
+    )
+
+
+def read_block_diffusion(path: Path, *, vocab_size: int) -> BlockDiffusion:
+    """Types and ranges of the fields we use are checked; unknown fields are left alone."""
+    document = _read_json(path)
+    bd_size = _field(document, "bd_size", int, path=path)
+    mask_id = _field(document, "mask_id", int, path=path)
+    if bd_size < 1:
+        raise EngineError(f"{path}: bd_size is {bd_size}, expected at least 1")
+    if not 0 <= mask_id < vocab_size:
+        raise EngineError(f"{path}: mask_id is {mask_id}, outside the vocabulary of {vocab_size} tokens")
+    weight = document.get("ar_loss_weight")
+    if weight is not None:
+        weight = float(_field(document, "ar_loss_weight", (int, float), path=path))
+        if not 0 <= weight < float("inf"):
+            raise EngineError(f"{path}: ar_loss_weight is {weight}, expected a finite number of at least 0")
+    return BlockDiffusion(bd_size=bd_size, mask_id=mask_id, ar_loss_weight=weight)
+
+
+def _weight_files(folder: Path) -> tuple[Path, ...]:
+    single, index = folder / _WEIGHTS, folder / _WEIGHT_INDEX
+    if single.is_file():
+        return (single,)
+    if not index.is_file():
+        raise EngineError(f"{single}: missing from the checkpoint", hint="weights must be safetensors")
+    mapping = _read_json(index).get("weight_map")
+    if not isinstance(mapping, dict) or not mapping:
+        raise EngineError(f"{index}: weight_map is missing or empty")
+    names = sorted({str(name) for name in mapping.values()})
+    for name in names:
+        if Path(name).name != name:
+            raise EngineError(f"{index}: weight_map names '{name}', expected a file of the same folder")
+        _require(folder / name)
+    return tuple(folder / name for name in names)
+
+
+def _check_safetensors(path: Path) -> None:
+    """Read the header, which also states how long the file must be."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="np") as opened:
+            opened.keys()
+    except (SafetensorError, OSError) as error:
+        raise EngineError(
+            f"{path}: truncated or not a safetensors file ({error})", hint="copy the checkpoint again"
+        ) from error
+
+
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise EngineError(f"{path}: missing from the checkpoint")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    _require(path)
+    try:
+        document = json.loads(path.read_bytes())
+    except (ValueError, OSError) as error:
+        raise EngineError(f"{path}: not readable as JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise EngineError(f"{path}: expected a JSON object, got {type(document).__name__}")
+    return document
+
+
+def _field(document: dict[str, Any], key: str, kind: type | tuple[type, ...], *, path: Path) -> Any:
+    value = document.get(key)
+    if isinstance(value, bool) or not isinstance(value, kind):
+        wanted = "an integer" if kind is int else "a number"
+        raise EngineError(f"{path}: {key} is {value!r}, expected {wanted}")
+    return value

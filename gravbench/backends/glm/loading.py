@@ -1,0 +1,136 @@
+"""Checkpoint folder -> the stock transformers objects; names that differ between versions stay here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gravbench.backends.glm.checkpoint import CheckpointFiles
+from gravbench.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Model in eval mode on its device, tokenizer, torchvision-free image processor."""
+
+    model: Any
+    tokenizer: Any
+    image_processor: Any
+    eos_token_ids: tuple[int, ...]
+
+
+class PatchProjection(torch.nn.Module):
+    """The patch embedding as one matrix product.
+
+    Its kernel equals its stride, so the Conv3d of the stock class is this product; convolution
+    libraries take up to minutes for it on full pages.
+    """
+
+    def __init__(self, convolution: torch.nn.Conv3d) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(convolution.weight.detach().flatten(1), requires_grad=False)
+        bias = convolution.bias
+        self.bias = None if bias is None else torch.nn.Parameter(bias.detach(), requires_grad=False)
+
+    def forward(self, patches: torch.Tensor) -> torch.Tensor:
+        """[patches, channels * frames * patch * patch] -> [patches, width]."""
+        return torch.nn.functional.linear(patches.to(self.weight.dtype), self.weight, self.bias)
+
+
+def load(files: CheckpointFiles, *, device: torch.device, dtype: torch.dtype) -> Loaded:
+    """Load everything from `files.folder` alone; `EngineError` when weights do not fill the model."""
+    from transformers import AutoTokenizer, GlmOcrForConditionalGeneration
+
+    folder = str(files.folder)
+    try:
+        with _quiet():
+            model, info = GlmOcrForConditionalGeneration.from_pretrained(
+                folder,
+                dtype=dtype,
+                attn_implementation="sdpa",
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+            model = model.to(device).eval()
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+            image_processor = _image_processor(files.folder)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # the loader raises whatever a broken file leads it to
+        line = " ".join(str(error).split())[:300]
+        raise EngineError(
+            f"{folder}: the checkpoint does not load ({type(error).__name__}: {line})"
+        ) from error
+    absent = sorted(info["missing_keys"])
+    if absent:
+        raise EngineError(
+            f"{folder}: the weight files lack {len(absent)} tensors of the model, first {absent[0]}",
+            hint="copy the checkpoint again",
+        )
+    visual = model.model.visual
+    visual.patch_embed = PatchProjection(visual.patch_embed.proj)
+    return Loaded(
+        model=model,
+        tokenizer=tokenizer,
+        image_processor=image_processor,
+        eos_token_ids=_eos_token_ids(model, files.folder),
+    )
+
+
+def encode_image(model: Any, pixel_values: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+    """Image tokens [merged patches, text width] of one image."""
+    features = model.model.get_image_features(pixel_values, grid, return_dict=True)
+    return torch.cat(tuple(features.pooler_output), dim=0)
+
+
+def prefix_positions(
+    model: Any, ids: torch.Tensor, image_mask: torch.Tensor, grid: torch.Tensor
+) -> torch.Tensor:
+    """M-RoPE positions [3, P] of a prefix, by the model's own rope index function.
+
+    ids [P]; image_mask [P], true on image tokens; grid [1, 3].
+    """
+    positions, _ = model.model.get_rope_index(
+        input_ids=ids[None], mm_token_type_ids=image_mask[None].int(), image_grid_thw=grid
+    )
+    return positions[:, 0]  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Neither progress bars nor advice on the terminal while loading; as it was afterwards."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _image_processor(folder: Path) -> Any:
+    """The processor's PIL version, which needs no torchvision."""
+    from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
+
+    return Glm46VImageProcessorPil.from_pretrained(str(folder), local_files_only=True)
+
+
+def _eos_token_ids(model: Any, folder: Path) -> tuple[int, ...]:
+    """End tokens of generation_config.json, else of config.json; one id or a list."""
+    for source in (model.generation_config, model.config.text_config, model.config):
+        value = getattr(source, "eos_token_id", None)
+        ids = (value,) if isinstance(value, int) else tuple(value or ())
+        if ids:
+            return ids
+    raise EngineError(f"{folder / 'generation_config.json'}: eos_token_id is missing")

@@ -1,0 +1,89 @@
+"""One request -> prefix token ids and pixel patches. Faults here belong to the sample, not to the engine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gravbench.errors import DataError, EngineError
+from gravbench.imaging import load_image
+from gravbench.records import Request, Task
+
+PROMPTS: dict[Task, str] = {
+    "text": "Text Recognition:",
+    "table": "Table Recognition:",
+    "formula": "Formula Recognition:",
+}
+_TEMPLATE = "[gMASK]<sop><|user|>\n<|begin_of_image|><|image|><|end_of_image|>{prompt}<|assistant|>\n"
+"""GLM-OCR's turn with one image, for a tokenizer that carries no chat template."""
+
+_THINKING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+
+
+class SampleError(Exception):
+    """This request cannot be decoded; others can. Its text goes into `Generation.error`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pixels:
+    """patches [N, channels * frames * patch * patch], float32; grid [1, 3] = frames, rows, columns."""
+
+    patches: torch.Tensor
+    grid: torch.Tensor
+    image_tokens: int
+
+
+class Prompter:
+    """Prefix ids by task, built once; only the number of image tokens differs between requests."""
+
+    def __init__(self, tokenizer: Any, *, image_token_id: int) -> None:
+        self._image_token_id = image_token_id
+        self._templates = {task: _template_ids(tokenizer, prompt) for task, prompt in PROMPTS.items()}
+        for task, ids in self._templates.items():
+            count = ids.count(image_token_id)
+            if count != 1:
+                raise EngineError(f"chat template: the {task} prompt holds {count} image tokens, expected 1")
+
+    def prefix(self, task: Task, *, image_tokens: int) -> list[int]:
+        """The template's ids with its one image token repeated `image_tokens` times."""
+        ids = self._templates[task]
+        at = ids.index(self._image_token_id)
+        return [*ids[:at], *[self._image_token_id] * image_tokens, *ids[at + 1 :]]
+
+
+def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
+    if getattr(tokenizer, "chat_template", None):
+        message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
+        try:
+            text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template is a program of the checkpoint's author
+            raise EngineError(f"chat template: does not render ({error})") from error
+    else:
+        text = _TEMPLATE.format(prompt=prompt)
+    return list(tokenizer.encode(text, add_special_tokens=False))
+
+
+def read_pixels(request: Request, processor: Any) -> Pixels:
+    """Open, resize, normalise and cut the image into patches; `SampleError` when that cannot be done."""
+    path = request.image_path
+    try:
+        image = load_image(path).convert("RGB")
+        prepared = processor(images=[image], return_tensors="pt")
+    except DataError as error:
+        raise SampleError(" ".join(error.message.split())) from error
+    except ValueError as error:
+        raise SampleError(f"{path}: {image.width} x {image.height} pixels: {error}") from error
+    grid = prepared["image_grid_thw"]
+    return Pixels(
+        patches=prepared["pixel_values"],
+        grid=grid,
+        image_tokens=int(grid.prod()) // processor.merge_size**2,
+    )
+
+
+def strip_thinking(text: str) -> str:
+    """`text` without a leading `<think>...</think>` scaffold; an unclosed one is left as it is."""
+    return _THINKING.sub("", text, count=1)

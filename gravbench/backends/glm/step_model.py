@@ -1,0 +1,97 @@
+"""`StepModel` over one checkpoint: vision by the stock modules, the text side by the lean decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gravbench.backends.glm.cache import KvCache
+from gravbench.backends.glm.decoder import GlmDecoder
+from gravbench.backends.glm.loading import Loaded, encode_image, prefix_positions
+from gravbench.backends.glm.request import Prompter, SampleError, read_pixels
+from gravbench.decoding.masks import CAUSAL
+from gravbench.decoding.protocols import ModelInfo, Window
+from gravbench.decoding.tracing import TraceRecorder
+from gravbench.records import Request
+
+
+@dataclass(slots=True, kw_only=True)
+class GlmState:
+    """One request in the cache. `offset` turns a cache row into its position: row + offset."""
+
+    cache: KvCache
+    prefix_tokens: int
+    offset: int
+    window_rows: int = 0
+
+
+class GlmStepModel:
+    """Decodes one request at a time; a new prefill ends the one before."""
+
+    def __init__(self, loaded: Loaded, info: ModelInfo) -> None:
+        self.info = info
+        self._loaded = loaded
+        self._prompter = Prompter(loaded.tokenizer, image_token_id=loaded.model.config.image_token_id)
+        self.decoder = GlmDecoder(loaded.model)
+        self._cache = self.decoder.new_cache()
+        loaded.model.model.language_model.layers = torch.nn.ModuleList()  # the decoder holds them now
+
+    def prefill(
+        self, request: Request, *, budget: int, window: int, trace: TraceRecorder
+    ) -> tuple[GlmState, Tensor]:
+        decoder, model = self.decoder, self._loaded.model
+        with trace.stage("image"):
+            pixels = read_pixels(request, self._loaded.image_processor)
+            ids = self._prompter.prefix(request.task, image_tokens=pixels.image_tokens)
+            if len(ids) >= self.info.max_positions:
+                raise SampleError(
+                    f"{request.image_path}: the prompt takes {len(ids)} tokens of which "
+                    f"{pixels.image_tokens} are the image; the model has {self.info.max_positions} positions"
+                )
+        with trace.stage("vision"):
+            grid = pixels.grid.to(decoder.device)
+            image = encode_image(model, pixels.patches.to(decoder.device), grid)
+            synchronize(decoder.device)
+        with trace.stage("prefill"):
+            tokens = torch.tensor(ids, device=decoder.device)
+            on_image = tokens == model.config.image_token_id
+            positions = prefix_positions(model, tokens, on_image, grid)
+            embedded = decoder.embed(tokens)
+            embedded[on_image] = image.to(embedded.dtype)
+            room = min(budget, self.info.max_positions - len(ids)) + window
+            self._cache.reserve(len(ids) + room)
+            first = int(positions.max()) + 1
+            decoder.rope.reserve(first + room)
+            hidden = decoder.forward(embedded, decoder.rope.prefix(positions), self._cache, CAUSAL)
+            self._cache.length = len(ids)
+            logits = decoder.logits(hidden[-1:])[0]
+            synchronize(decoder.device)
+        trace.prefilled(
+            prompt_tokens=len(ids) - pixels.image_tokens, vision_tokens=pixels.image_tokens, vision_forwards=1
+        )
+        state = GlmState(cache=self._cache, prefix_tokens=len(ids), offset=first - len(ids))
+        return state, logits
+
+    def room(self, state: GlmState) -> int:
+        return self.info.max_positions - state.prefix_tokens
+
+    def forward(self, state: GlmState, window: Window) -> Tensor:
+        decoder, rows = self.decoder, len(window.tokens)
+        turn = decoder.rope.response(state.cache.length + state.offset, rows)
+        embedded = decoder.embed(torch.tensor(window.tokens, device=decoder.device))
+        state.window_rows = rows
+        return decoder.logits(decoder.forward(embedded, turn, state.cache, window.mask))
+
+    def keep(self, state: GlmState, rows: int) -> None:
+        if not 0 <= rows <= state.window_rows:
+            raise ValueError(f"cannot keep {rows} of {state.window_rows} rows")
+        state.cache.length += rows
+        state.window_rows = 0
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for the device, so that a clock read after it covers the work before it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,177 @@
+"""A GLM-OCR checkpoint in this process: stock vision, lean decoding, any strategy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, read_checkpoint
+from gravbench.backends.glm.loading import load
+from gravbench.backends.glm.request import SampleError, strip_thinking
+from gravbench.backends.glm.step_model import GlmStepModel
+from gravbench.decoding.decode_loop import decode_request
+from gravbench.decoding.protocols import ModelInfo
+from gravbench.decoding.strategies import parse_strategy
+from gravbench.decoding.tracing import TraceRecorder
+from gravbench.errors import EngineError, UsageError
+from gravbench.protocols import BackendInfo
+from gravbench.records import DecodeConfig, Generation, Request
+from gravbench.resources import shipped_model_dir
+
+MASK_TOKEN = "<|mask|>"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class TransformersLocal:
+    """One loaded checkpoint. `clock` counts nanoseconds of a monotonic clock."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        threads: int = 1,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        place = _device(device)
+        if dtype not in DTYPES:
+            raise UsageError(f"unknown dtype '{dtype}'", hint="known: " + ", ".join(DTYPES))
+        if threads < 1:
+            raise UsageError(f"threads is {threads}, expected at least 1")
+        torch.set_num_threads(threads)
+        self._files = read_checkpoint(folder)
+        self._settings = (device, dtype, threads)
+        self._clock = clock
+        self._digest: str | None = None
+        try:
+            loaded = load(self._files, device=place, dtype=DTYPES[dtype])
+            info = _model_info(self._files, loaded.eos_token_ids, loaded.model.config.text_config)
+            with torch.inference_mode():
+                self.step_model = GlmStepModel(loaded, info)
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            raise EngineError(f"{folder}: out of memory while loading on {device}") from error
+        self._tokenizer = loaded.tokenizer
+
+    def describe(self) -> BackendInfo:
+        device, dtype, threads = self._settings
+        info = self.step_model.info
+        self._digest = self._digest or self._files.digest()
+        return BackendInfo(
+            name="transformers",
+            model=self._files.folder.name,
+            model_digest=self._digest,
+            engine=f"lean decoder, torch {torch.__version__}",
+            device=device,
+            dtype=dtype,
+            threads=threads,
+            eos_token_ids=info.eos_token_ids,
+            mask_token_id=info.mask_token_id,
+            block_size=info.block_size,
+            warnings=_warnings(self._files, self._tokenizer),
+        )
+
+    def check(self, strategies: Sequence[str]) -> None:
+        for text in strategies:
+            strategy = parse_strategy(text)
+            try:
+                strategy.widest_window(self.step_model.info)
+            except UsageError as error:
+                missing = self._files.block_diffusion is None
+                where = self._files.folder / BLOCK_DIFFUSION if missing else self._files.folder
+                raise UsageError(f"{where}: {error.message}", hint=error.hint) from error
+
+    def generate(self, request: Request, decode: DecodeConfig) -> Generation:
+        strategy = parse_strategy(decode.strategy)
+        trace = TraceRecorder(self._clock)
+        try:
+            with torch.inference_mode(), trace.stage("total"):
+                decoded = decode_request(
+                    self.step_model,
+                    request,
+                    strategy=strategy,
+                    budget=min(request.max_new_tokens, decode.max_new_tokens),
+                    trace=trace,
+                )
+                text = self._tokenizer.decode(
+                    decoded.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+                )
+        except SampleError as error:
+            return Generation(
+                request_id=request.request_id, text="", token_ids=(), stop_reason="error", error=str(error)
+            )
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            raise EngineError(
+                f"out of memory on {self._settings[0]} while decoding sample {request.sample_id}",
+                hint="use a smaller --max-new-tokens or block, or a device with more memory",
+            ) from error
+        return Generation(
+            request_id=request.request_id,
+            text=strip_thinking(text),
+            token_ids=decoded.tokens,
+            stop_reason=decoded.stop_reason,
+            loop_flag=decoded.loop_flag,
+            trace=trace.finish(tokens_out=len(decoded.tokens)),
+        )
+
+    def close(self) -> None:
+        """Let go of the model; the backend is unusable afterwards."""
+        del self.step_model
+
+
+def open_backend(model: Path | None, *, device: str, dtype: str, threads: int) -> TransformersLocal:
+    """`model` is a checkpoint folder; `None` means the one that ships with the package."""
+    folder = shipped_model_dir() if model is None else model
+    return TransformersLocal(folder, device=device, dtype=dtype, threads=threads)
+
+
+def _model_info(files: CheckpointFiles, eos_token_ids: tuple[int, ...], text_config: object) -> ModelInfo:
+    draft = files.block_diffusion
+    return ModelInfo(
+        eos_token_ids=eos_token_ids,
+        vocab_size=text_config.vocab_size,  # type: ignore[attr-defined]
+        max_positions=text_config.max_position_embeddings,  # type: ignore[attr-defined]
+        mask_token_id=None if draft is None else draft.mask_id,
+        block_size=None if draft is None else draft.bd_size,
+    )
+
+
+def _warnings(files: CheckpointFiles, tokenizer: Any) -> tuple[str, ...]:
+    draft = files.block_diffusion
+    if draft is None:
+        return ()
+    found = []
+    if draft.ar_loss_weight == 0:
+        found.append(
+            f"{BLOCK_DIFFUSION}: ar_loss_weight is 0, so the causal path that verifies was not trained"
+        )
+    mask = tokenizer.get_vocab().get(MASK_TOKEN)
+    if mask is not None and mask != draft.mask_id:
+        found.append(
+            f"{BLOCK_DIFFUSION}: mask_id is {draft.mask_id}, but {MASK_TOKEN} is token {mask}: "
+            "outputs stay exact, acceptance is at its floor"
+        )
+    return tuple(found)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(f"unknown device '{name}'", hint="use cpu, cuda or cuda:N") from error
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f"device '{name}' is not supported", hint="use cpu, cuda or cuda:N")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise EngineError(f"device '{name}' is not there: {torch.cuda.device_count()} CUDA devices found")
+    return device
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """CUDA and Python say so by type; the CPU allocator raises a plain RuntimeError."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

@@ -1,0 +1,15 @@
+"""The command line. Each verb parses, calls one function, prints, and returns an exit code.
+
+Heavy imports happen inside the verbs: `gravbench --help` loads neither torch nor pandas.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Console entry point."""
+    from gravbench.cli.entry import run_command_line
+
+    sys.exit(run_command_line(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""From argv to exit code: every failure is one `error:` line and, where there is one, one `hint:` line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+
+import typer
+
+from gravbench.cli.app import app
+from gravbench.errors import GravbenchError
+
+EXIT_USAGE = 2
+EXIT_MACHINE = 4
+EXIT_INTERRUPTED = 130
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run one command; returns the process exit code and lets no exception out."""
+    debug = "--debug" in arguments
+    _forgiving_streams()
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = app(
+            args=[a for a in arguments if a != "--debug"], prog_name="gravbench", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _interrupted(arguments)
+    except BrokenPipeError:
+        return _reader_left()
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _failed(error, arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if code == EXIT_INTERRUPTED:  # the parser catches Ctrl-C itself and returns this
+        return _interrupted(arguments)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(error: Exception, arguments: Sequence[str]) -> int:
+    if isinstance(error, GravbenchError):
+        report(error.message, error.hint)
+        return error.exit_code
+    if isinstance(error, typer.Abort):
+        return _interrupted(arguments)
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # the parser's own errors; their classes moved between typer versions
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "gravbench"
+        report(format_message(), f"{command} --help lists what is possible.")
+        return EXIT_USAGE
+    if isinstance(error, MemoryError):
+        report("out of memory", "Free memory, then repeat the same command.")
+        return EXIT_MACHINE
+    if isinstance(error, OSError) and error.filename is None and _is_full(error):
+        report(f"output could not be written: {error.strerror}", "Free some space, or write elsewhere.")
+        return EXIT_MACHINE
+    report(f"internal error: {type(error).__name__}: {error}", "Repeat with --debug for the traceback.")
+    return EXIT_MACHINE
+
+
+def report(message: str, hint: str | None) -> None:
+    """Print one error line and, if there is one, one hint line to stderr; red on a colour terminal."""
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    label = "\x1b[1;31merror:\x1b[0m" if colour else "error:"
+    with contextlib.suppress(OSError):
+        print(f"{label} {_one_line(message)}", file=sys.stderr)
+        if hint:
+            print(f"hint: {_one_line(hint)}", file=sys.stderr)
+        sys.stderr.flush()
+
+
+def _interrupted(arguments: Sequence[str]) -> int:
+    import shlex
+
+    again = shlex.join(["gravbench", *(a for a in arguments if a not in {"--fresh", "--debug"})])
+    resumes = "run" in arguments
+    report("interrupted", f"continue with: {again}" if resumes else f"repeat with: {again}")
+    return EXIT_INTERRUPTED
+
+
+def _reader_left() -> int:
+    """The reader of our output closed it (`| head`): stop quietly, and let nothing flush into it again."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _is_full(error: OSError) -> bool:
+    import errno
+
+    return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def _forgiving_streams() -> None:
+    """A terminal that cannot show a character gets a substitute, not a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

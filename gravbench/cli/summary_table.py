@@ -1,0 +1,112 @@
+"""The summary as tables: quality and identity, acceptance and speed, and both by task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.analysis.speed import Speedup
+from gravbench.analysis.summary import Summary, TaskSummary
+
+NOT_MEASURED = "-"
+
+
+def summary_parts(summary: Summary) -> list[RenderableType]:
+    """Everything `gravbench run` prints at the end, top to bottom."""
+    title = f"{summary.suite}: {summary.n_samples} samples, model {summary.model.get('model', '?')}"
+    parts: list[RenderableType] = [Text(title, style="bold"), _quality(summary), _speed(summary)]
+    if any(len(s.by_task) > 1 for s in summary.strategies.values()):
+        parts.append(_by_task(summary))
+    parts.append(Text(_legend(summary), style="dim"))
+    parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
+    parts.append(Text(f"run folder: {summary.run_dir}"))
+    return parts
+
+
+def _quality(summary: Summary) -> Table:
+    found = {metric for strategy in summary.strategies.values() for metric in strategy.quality}
+    metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
+    table = _table("strategy", *(_metric_label(m) for m in metrics), "identical to ar", "failed")
+    for name, strategy in summary.strategies.items():
+        table.add_row(
+            Text(name),
+            *(_number(strategy.quality.get(metric), ".4f") for metric in metrics),
+            _identical(strategy),
+            str(strategy.failed),
+        )
+    return table
+
+
+def _speed(summary: Summary) -> Table:
+    table = _table(
+        "strategy", "TPF", "accepted/round", "committed/round", "decode speedup", "request speedup"
+    )
+    for name, strategy in summary.strategies.items():
+        table.add_row(Text(name), *_speed_cells(strategy))
+    return table
+
+
+def _by_task(summary: Summary) -> Table:
+    table = _table("strategy", "task", "n", "quality", "TPF", "accepted/round", "decode speedup")
+    for name, strategy in summary.strategies.items():
+        for task, part in strategy.by_task.items():
+            tpf, accepted, _, decode, _ = _speed_cells(part)
+            quality = ", ".join(f"{value:.4f}" for value in part.quality.values()) or NOT_MEASURED
+            table.add_row(Text(name), task, str(part.n_samples), quality, tpf, accepted, decode)
+    return table
+
+
+def _speed_cells(part: TaskSummary) -> tuple[str, str, str, str, str]:
+    counters = part.counters
+    drafted = counters.draft_offered > 0
+    return (
+        _number(counters.tpf_all, ".2f"),
+        _number(counters.accepted_draft if drafted else None, ".2f"),
+        _number(counters.tau_round, ".2f"),
+        _interval(part.speedup.decode if part.speedup else None),
+        _interval(part.speedup.request if part.speedup else None),
+    )
+
+
+def _interval(speedup: Speedup | None) -> str:
+    if speedup is None:
+        return NOT_MEASURED
+    if speedup.low is None or speedup.high is None:
+        return f"{speedup.value:.2f}x"
+    return f"{speedup.value:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]"
+
+
+def _identical(part: TaskSummary) -> str:
+    identity = part.identical_to_ar
+    if identity is None or identity.share is None:
+        return NOT_MEASURED
+    return f"{identity.n}/{identity.of} ({identity.share:.1%})"
+
+
+def _number(value: float | None, form: str) -> str:
+    return NOT_MEASURED if value is None else format(value, form)
+
+
+def _metric_label(metric: str) -> str:
+    direction: Mapping[str, str] = {"text_ned": "text NED (low)", "formula_ned": "formula NED (low)"}
+    return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
+
+
+def _legend(summary: Summary) -> str:
+    confidence = f"{summary.bootstrap.confidence:.0%}"
+    return (
+        "TPF = decode tokens / full-model decode forwards. Speedups are sums of ar times / sums of own times "
+        f"over pairs, with the {confidence} interval of a paired BCa bootstrap."
+    )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    left: Sequence[str] = ("strategy", "task")
+    for column in columns:
+        table.add_column(column, justify="left" if column in left else "right", overflow="fold")
+    return table

@@ -1,0 +1,21 @@
+"""`ar`: greedy autoregression, the oracle of every other strategy."""
+
+from __future__ import annotations
+
+from gravbench.decoding.masks import CAUSAL
+from gravbench.decoding.output import Output
+from gravbench.decoding.protocols import ModelInfo, StateT, StepModel, Window
+from gravbench.decoding.tracing import TraceRecorder
+
+
+class Autoregressive:
+    """One causal row a round: forward x0, take one token. Counted as a verify forward."""
+
+    def widest_window(self, info: ModelInfo) -> int:  # noqa: ARG002 - every checkpoint can do this
+        return 1
+
+    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> None:
+        with trace.forward("verify", 1):
+            token = int(model.forward(state, Window((output.boundary,), CAUSAL)).argmax(-1))
+        model.keep(state, 1)
+        trace.round(offered=0, accepted=0, produced=1, committed=output.extend((token,)))

@@ -1,0 +1,83 @@
+"""All a strategy may ask of a model, and all a decode loop asks of a strategy.
+
+Boundary invariant, kept between rounds by every strategy: the cache holds the causal keys and values
+of the prefix and of every committed token except the last one (x0, the boundary token).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from gravbench.decoding.masks import Mask
+from gravbench.decoding.output import Output
+from gravbench.decoding.tracing import TraceRecorder
+from gravbench.records import Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """What decoding needs to know of a checkpoint. Labels are shifted: row t predicts token t + 1."""
+
+    eos_token_ids: tuple[int, ...]
+    vocab_size: int
+    max_positions: int
+    """Prefix and response together, in tokens; scratch rows of a window come on top."""
+    mask_token_id: int | None
+    block_size: int | None
+    """Block size the checkpoint was trained with; `None` when it cannot draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Q rows that follow the cache: row i stands i positions after the last cached token."""
+
+    tokens: Sequence[int]
+    mask: Mask
+
+
+class StepModel(Protocol[StateT]):
+    """A model that decodes one request at a time."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def prefill(
+        self, request: Request, *, budget: int, window: int, trace: TraceRecorder
+    ) -> tuple[StateT, Tensor]:
+        """Encode image and prompt; returns the state and the logits [V] after the last prefix token.
+
+        Decoding will commit at most `budget` tokens with windows of at most `window` rows, which says
+        how much cache to reserve.
+        """
+        ...
+
+    def room(self, state: StateT) -> int:
+        """Response tokens that still fit the model's positions, counted from the end of the prefix."""
+        ...
+
+    def forward(self, state: StateT, window: Window) -> Tensor:
+        """Logits [Q, V] of every row. The tensor is valid until the next forward."""
+        ...
+
+    def keep(self, state: StateT, rows: int) -> None:
+        """Cache the first `rows` rows of the last window and drop the others."""
+        ...
+
+
+class Strategy(Protocol):
+    """A way to turn logits into tokens, one round at a time."""
+
+    def widest_window(self, info: ModelInfo) -> int:
+        """Rows of the largest window a round uses; `UsageError` when this checkpoint cannot run it."""
+        ...
+
+    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> None:
+        """Commit at least one token to `output` and re-establish the boundary invariant."""
+        ...

@@ -1,0 +1,121 @@
+"""Opening images from outside: bounded in bytes and pixels before anything is decoded."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import struct
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from gravbench.errors import DataError
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_PIXELS = 50_000_000
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP")
+"""Raster formats decoded in this process; none of them starts another program."""
+
+_DECODE_FAULTS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+
+
+def read_bounded(path: Path, *, limit: int = MAX_BYTES, what: str = "image") -> bytes:
+    """Bytes of a regular file of at most `limit` bytes; anything else is a `DataError` naming the file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        raise DataError(
+            f"{path}: cannot open {what}: {reason}", hint="check the path and its permissions"
+        ) from fault
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise DataError(f"{path}: {what} is not a regular file", hint="give the path of a file")
+    with os.fdopen(descriptor, "rb") as stream:
+        if status.st_size > limit:
+            raise DataError(f"{path}: {what} has {status.st_size:,} bytes, expected at most {limit:,}")
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise DataError(f"{path}: {what} grew past {limit:,} bytes while it was read")
+    return data
+
+
+def bytes_digest(data: bytes) -> str:
+    """SHA-256 as 64 lower-case hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: str | Path, *, what: str = "image") -> str:
+    """SHA-256 of a file's bytes, bounded like every read here."""
+    return bytes_digest(read_bounded(Path(path), what=what))
+
+
+def load_image(path: str | Path) -> Image.Image:
+    """First frame of an image file as mode L (grey files) or RGB; transparency is laid on white.
+
+    The header's width times height is checked against `MAX_PIXELS` before pixels are decoded. Files that
+    are too large, of another format, cut short or otherwise undecodable are a `DataError`.
+    """
+    return decode_image(read_bounded(Path(path)), str(path))
+
+
+def decode_image(data: bytes, name: str) -> Image.Image:
+    """`load_image` for bytes already read; `name` is what messages call the image."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            opened = Image.open(io.BytesIO(data), formats=FORMATS)
+    except Image.DecompressionBombError as fault:
+        raise DataError(f"{name}: image has more than {MAX_PIXELS:,} pixels") from fault
+    except _DECODE_FAULTS as fault:
+        raise DataError(
+            f"{name}: {len(data):,} bytes that are no readable image, expected {' or '.join(FORMATS)}",
+            hint="convert it to PNG, or restore the file from its source",
+        ) from fault
+    width, height = opened.size
+    if width * height > MAX_PIXELS or width < 1 or height < 1:
+        raise DataError(f"{name}: image is {width} x {height} pixels, expected 1 to {MAX_PIXELS:,} in all")
+    try:
+        opened.load()
+        return _as_grey_or_rgb(opened, name)
+    except _DECODE_FAULTS as fault:
+        raise DataError(
+            f"{name}: {opened.format} image of {width} x {height} does not decode: {fault}",
+            hint="restore the file from its source",
+        ) from fault
+
+
+def _as_grey_or_rgb(image: Image.Image, name: str) -> Image.Image:
+    if image.mode in ("L", "RGB") and "transparency" not in image.info:
+        return image.copy()
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode.startswith("I"):
+        values = np.asarray(image).astype(np.int64)
+        return Image.fromarray(np.clip(values >> 8, 0, 255).astype(np.uint8))
+    if image.mode == "F":
+        raise DataError(f"{name}: floating-point image, expected 8 or 16 bits a channel")
+    if image.has_transparency_data:
+        clear = image.convert("RGBA")
+        page = Image.new("RGBA", clear.size, "white")
+        return Image.alpha_composite(page, clear).convert("RGB")
+    return image.convert("RGB")

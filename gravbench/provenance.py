@@ -1,0 +1,116 @@
+"""Where and with what a run was made: recorded, never read back as configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import JsonValue
+
+import gravbench
+
+LOCATING_VARIABLES = ("GRAVBENCH_DATA", "HF_HOME")
+"""They say where data lies. They never change a result; they are recorded."""
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Recorded, and overruled by --threads."""
+
+MAIN_PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "scipy",
+    "pydantic",
+    "rapidfuzz",
+)
+
+_CPU_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "fma", "f16c")
+_GIT_TIMEOUT_S = 5
+
+
+def capture(environ: Mapping[str, str]) -> dict[str, JsonValue]:
+    """Code version, packages, machine, allow-listed environment variables. No secrets, no host name."""
+    return {
+        "gravbench": gravbench.__version__,
+        "git": git_state(Path(__file__).resolve().parent),
+        "python": sys.version.split()[0],
+        "packages": dict(sorted(all_packages().items())),
+        "os": platform.platform(),
+        "cpu": cpu(),
+        "host_sha": hashlib.sha256(socket.gethostname().encode("utf-8")).hexdigest()[:16],
+        "variables": {
+            name: environ[name] for name in (*LOCATING_VARIABLES, *THREAD_VARIABLES) if name in environ
+        },
+    }
+
+
+def package_version(name: str) -> str | None:
+    """Installed version of a distribution; `None` when absent. Imports nothing."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def all_packages() -> dict[str, JsonValue]:
+    """Every installed distribution and its version."""
+    found: dict[str, JsonValue] = {}
+    for distribution in importlib.metadata.distributions():
+        name = distribution.metadata["Name"]
+        if name:
+            found[name] = distribution.version
+    return found
+
+
+def cpu() -> dict[str, JsonValue]:
+    """Model name, logical cores and the vector extensions that decide matrix speed (Linux; else `None`)."""
+    model: str | None = None
+    flags: set[str] = set()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name" and model is None:
+                model = value.strip()
+            elif key.strip() == "flags":
+                flags.update(value.split())
+    return {
+        "model": model or platform.processor() or None,
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "flags": [flag for flag in _CPU_FLAGS if flag in flags],
+    }
+
+
+def git_state(folder: Path) -> dict[str, JsonValue] | None:
+    """Commit and dirty-diff hash of the checkout the package runs from; `None` for an installed package."""
+    if not (folder.parent / ".git").exists():
+        return None
+    commit = _git(folder, "rev-parse", "HEAD")
+    difference = _git(folder, "diff", "HEAD")
+    if commit is None or difference is None:
+        return None
+    dirty = hashlib.sha256(difference.encode("utf-8")).hexdigest()[:16] if difference else None
+    return {"commit": commit.strip(), "dirty_diff_sha": dirty}
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            check=True,
+            timeout=_GIT_TIMEOUT_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode("utf-8", errors="replace")

@@ -1,0 +1,57 @@
+"""From `--backend` and `--model` to an open backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gravbench.errors import UsageError
+from gravbench.protocols import Backend
+from gravbench.resources import shipped_model_dir
+from gravbench.runner.options import DEFAULT_MODEL, RunOptions
+
+if TYPE_CHECKING:
+    from gravbench.suites.manifest import Suite
+
+
+def open_engine(options: RunOptions, suite: Suite) -> Backend:
+    """Open the backend of `options`, loading its module (and torch) only now."""
+    from gravbench.backends.registry import open_backend
+
+    if options.backend == "transformers":
+        check_prompts(suite)
+        _hush_loading_bars()
+    return open_backend(
+        options.backend,
+        model=checkpoint_of(options.model, backend=options.backend),
+        device=options.device,
+        dtype=options.dtype,
+        threads=options.threads,
+    )
+
+
+def _hush_loading_bars() -> None:
+    """transformers draws its own bar while loading; stderr belongs to our progress and errors."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+
+
+def check_prompts(suite: Suite) -> None:
+    """Refuse a suite that asks for other prompts than the engine sends: the record would be wrong."""
+    from gravbench.backends.glm.request import PROMPTS
+
+    for task, prompt in suite.prompts.items():
+        if PROMPTS[task] != prompt:
+            raise UsageError(
+                f"suite {suite.name}: the {task} prompt is {prompt!r}, the engine sends {PROMPTS[task]!r}",
+                hint="Put the model's prompt into the suite's manifest.",
+            )
+
+
+def checkpoint_of(model: str | None, *, backend: str = "transformers") -> Path | None:
+    """Folder of `model`: the shipped one by name, else a path. The toy backend has a table of its own."""
+    if model is None and backend == "toy":
+        return None
+    name = model or DEFAULT_MODEL
+    return shipped_model_dir(name) if name == DEFAULT_MODEL else Path(name)

@@ -1,0 +1,119 @@
+"""Which folder a run writes into: a new one, or the one it continues. Nothing is ever deleted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gravbench.errors import DataError, UsageError
+from gravbench.runner.options import RunOptions
+from gravbench.store.files import disk_error, make_folder
+from gravbench.store.lock import RunLock
+from gravbench.store.rundir import RunDirectory, differing_field, runs_below
+from gravbench.store.schema import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A locked run folder. `resumed` when it already held this plan."""
+
+    run: RunDirectory
+    manifest: Manifest
+    resumed: bool
+    took_over: dict[str, object] | None
+    """Owner of a lock left by a process that was killed."""
+
+
+@contextlib.contextmanager
+def claim_named(out: Path, *, fresh: bool) -> Iterator[tuple[RunDirectory, RunLock]]:
+    """Lock the folder given by --out before any model is loaded; set an old run aside if `fresh`."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out}: is a file, expected a folder", hint="Choose another folder with --out.")
+    make_folder(out)
+    run = RunDirectory(out)
+    if run.holds_foreign_files():
+        raise UsageError(
+            f"{out}: not empty, and holds no run (manifest.json is missing)",
+            hint="Choose an empty or new folder with --out.",
+        )
+    if fresh and run.exists():
+        with RunLock(out):
+            pass
+        set_aside(out)
+        make_folder(out)
+    with RunLock(out) as lock:
+        yield run, lock
+
+
+def open_named(run: RunDirectory, lock: RunLock, manifest: Manifest) -> Claim:
+    """Continue the run in a claimed folder if it has the same plan, or start it there."""
+    if not run.exists():
+        run.create(manifest)
+        return Claim(run=run, manifest=manifest, resumed=False, took_over=lock.left_over)
+    stored = run.manifest()
+    difference = differing_field(manifest.identity, stored.identity)
+    if difference is not None:
+        raise UsageError(
+            f"{run.path}: holds a run with another plan; {difference}",
+            hint="Repeat the command that started it, choose another folder, or start anew with --fresh.",
+        )
+    return Claim(run=run, manifest=stored, resumed=True, took_over=lock.left_over)
+
+
+@contextlib.contextmanager
+def claim_under(root: Path, manifest: Manifest, *, fresh: bool) -> Iterator[Claim]:
+    """Lock the newest unfinished run of this plan under `root`, or a new folder named after the run."""
+    found = None if fresh else newest_unfinished(root, manifest.identity_sha)
+    run = found or RunDirectory(root / manifest.run_id)
+    make_folder(run.path)
+    with RunLock(run.path) as lock:
+        yield open_named(run, lock, manifest)
+
+
+def newest_unfinished(root: Path, identity_sha: str) -> RunDirectory | None:
+    """Newest run under `root` with this plan that has no summary yet; unreadable ones are skipped."""
+    for run in runs_below(root):
+        try:
+            same = run.manifest().identity_sha == identity_sha
+        except (DataError, OSError):
+            continue
+        if same and not is_complete(run):
+            return run
+    return None
+
+
+def is_complete(run: RunDirectory) -> bool:
+    """Whether a run ended with a summary."""
+    state = run.state()
+    return state is not None and state.phase == "complete" and run.summary_file.is_file()
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename `folder` to the first free `<name>.old-N`; returns the new path."""
+    number = 1
+    while (target := folder.with_name(f"{folder.name}.old-{number}")).exists():
+        number += 1
+    try:
+        folder.rename(target)
+    except OSError as error:
+        raise disk_error(error, folder) from error
+    return target
+
+
+def run_name(suite: str, *, model_digest: str, identity_sha: str, now: datetime) -> str:
+    """`<UTC>-<suite>-<model8>-<cfg8>`: for people; identity lies in the manifest's hashes."""
+    return f"{now:%Y%m%dT%H%M%S%f}Z-{suite}-{model_digest[:8]}-{identity_sha[:8]}"
+
+
+def writable_root(options: RunOptions) -> None:
+    """Check before loading a model that run folders can be made; `UsageError` otherwise."""
+    make_folder(options.runs_root)
+    probe = options.runs_root / ".probe"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise disk_error(error, options.runs_root) from error

@@ -1,0 +1,76 @@
+"""What a run was asked to do, checked before anything is loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import UsageError
+
+DEFAULT_STRATEGIES = ("ar", "selfspec")
+DEFAULT_MODEL = "gravity-tiny"
+MAX_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorLimit:
+    """How many samples may fail before the run counts as incomplete: a share of all, or a number."""
+
+    share: float | None = None
+    count: int | None = None
+
+    def exceeded(self, failed: int, total: int) -> bool:
+        """Whether `failed` of `total` samples is more than allowed."""
+        allowed = self.count if self.count is not None else (self.share or 0.0) * total
+        return failed > allowed
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """One `gravbench run`, defaults filled in."""
+
+    suite: str
+    strategies: tuple[str, ...] = DEFAULT_STRATEGIES
+    model: str | None = None
+    backend: str = "transformers"
+    device: str = "cpu"
+    dtype: str = "float32"
+    out: Path | None = None
+    runs_root: Path = Path("runs")
+    limit: int | None = None
+    seed: int = 0
+    threads: int = 1
+    max_errors: ErrorLimit = ErrorLimit(share=0.01)
+    fresh: bool = False
+    argv: tuple[str, ...] = ()
+
+
+def parse_error_limit(text: str) -> ErrorLimit:
+    """`1%` or `0.01` (a share of the samples) or `3` (a number of samples)."""
+    if match := re.fullmatch(r"(\d+(?:\.\d+)?)%", text.strip()):
+        share = float(match[1]) / 100
+    elif re.fullmatch(r"\d+", text.strip()):
+        return ErrorLimit(count=int(text))
+    elif re.fullmatch(r"\d*\.\d+", text.strip()):
+        share = float(text)
+    else:
+        raise UsageError(
+            f"--max-errors: '{text}' is neither a share nor a number", hint="For example 1% or 3."
+        )
+    if share > 1:
+        raise UsageError(f"--max-errors: '{text}' is more than all samples", hint="At most 100%.")
+    return ErrorLimit(share=share)
+
+
+def check_strategies(strategies: Sequence[str]) -> tuple[str, ...]:
+    """Strategies as given, or the defaults; `UsageError` when one is unknown, badly put or given twice."""
+    from gravbench.decoding.strategies import parse_strategy
+
+    chosen = tuple(strategies) or DEFAULT_STRATEGIES
+    for strategy in chosen:
+        if chosen.count(strategy) > 1:
+            raise UsageError(f"strategy '{strategy}' is given twice", hint="Name each strategy once.")
+        parse_strategy(strategy)
+    return chosen

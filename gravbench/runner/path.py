@@ -1,0 +1,199 @@
+"""`gravbench run` and `gravbench score`, each as one readable path."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+import gravbench
+from gravbench.analysis.summary import Summary, build_summary, summary_json
+from gravbench.errors import NotComparableError
+from gravbench.pipeline import limit_samples, order_plan, suite_digest
+from gravbench.protocols import Backend, BackendInfo
+from gravbench.provenance import capture
+from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
+from gravbench.runner.options import RunOptions
+from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
+from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
+from gravbench.store.lock import RunLock
+from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
+from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
+
+if TYPE_CHECKING:
+    from gravbench.suites.manifest import Suite
+    from gravbench.suites.samples import Sample
+
+OpenBackend = Callable[[RunOptions, "Suite"], Backend]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A finished run: its folder and summary, and whether more samples failed than --max-errors allows."""
+
+    run_dir: Path
+    summary: Summary
+    resumed: bool
+    too_many_errors: bool
+
+
+def run(
+    options: RunOptions,
+    suite: Suite,
+    samples: Sequence[Sample],
+    *,
+    open_backend: OpenBackend,
+    progress: Progress,
+    environ: Mapping[str, str],
+    clocks: Clocks | None = None,
+) -> Outcome:
+    """Run (or continue) the plan of `options` and leave a complete run folder behind.
+
+    Folder and lock come before the model, so that a bad folder fails in a moment.
+    """
+    clocks = clocks or Clocks()
+    chosen = limit_samples(samples, options.limit)
+    environment = capture(environ)  # asks git: no child process may be alive while the lock is held
+    with ExitStack() as stack:
+        named = stack.enter_context(claim_named(options.out, fresh=options.fresh)) if options.out else None
+        if named is None:
+            writable_root(options)
+        backend = stack.enter_context(closing(open_backend(options, suite)))
+        backend.check(options.strategies)
+        manifest = build_manifest(
+            options, suite, chosen, backend.describe(), environment=environment, now=datetime.now(UTC)
+        )
+        claim = (
+            open_named(*named, manifest)
+            if named is not None
+            else stack.enter_context(claim_under(options.runs_root, manifest, fresh=options.fresh))
+        )
+        session = Session(
+            claim=claim,
+            suite=suite,
+            samples={sample.sample_id: sample for sample in chosen},
+            backend=backend,
+            session_id=uuid.uuid4().hex,
+            progress=progress,
+            clocks=clocks,
+        )
+        pairs = session.run()
+        summary = write_results(claim.run, claim.manifest, pairs, chosen, reuse=True)
+        session.finish()
+    return Outcome(
+        run_dir=claim.run.path,
+        summary=summary,
+        resumed=claim.resumed,
+        too_many_errors=options.max_errors.exceeded(summary.failed_samples, summary.n_samples),
+    )
+
+
+def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample]) -> Summary:
+    """Score a finished run again from its records and rewrite its summary; no model is touched."""
+    run_folder = RunDirectory(run_dir)
+    manifest = run_folder.manifest()
+    recorded = manifest.identity["suite_sha"]
+    digest = suite_digest(suite)
+    if digest != recorded:
+        raise NotComparableError(
+            f"suite {suite.name}: digest {digest[:12]}, the run was made on {str(recorded)[:12]}",
+            hint="Score with the version of the suite the run was made on.",
+        )
+    with RunLock(run_dir):
+        pairs = finished_pairs(run_folder, manifest)
+        return write_results(run_folder, manifest, pairs, samples, reuse=False)
+
+
+def write_results(
+    run_folder: RunDirectory,
+    manifest: Manifest,
+    pairs: Mapping[PairKey, Mapping[str, GenRecord]],
+    samples: Sequence[Sample],
+    *,
+    reuse: bool,
+) -> Summary:
+    """Score the pairs, write `score/` and `summary.json`. `reuse` takes stored scores of equal content."""
+    known: Sequence[ScoreRecord] = run_folder.scores(scorer_id()) if reuse else ()
+    ordered = [pairs[key] for key in sorted(pairs)]
+    scores = score_generations(
+        [record for arms in ordered for record in arms.values()],
+        {sample.sample_id: sample.reference for sample in samples},
+        known=known,
+    )
+    run_folder.write_scores(scorer_id(), scores)
+    summary = build_summary(
+        manifest,
+        ordered,
+        scores,
+        signatures=signatures(),
+        quality_of=mean_quality,
+        run_dir=str(run_folder.path),
+        version=gravbench.__version__,
+    )
+    run_folder.write_summary(summary_json(summary) + b"\n")
+    return summary
+
+
+def build_manifest(
+    options: RunOptions,
+    suite: Suite,
+    samples: Sequence[Sample],
+    info: BackendInfo,
+    *,
+    environment: dict[str, JsonValue],
+    now: datetime,
+) -> Manifest:
+    """The immutable plan. `identity` holds exactly the fields that two runs must share to be one run."""
+    identity = build_identity(options, suite, samples, info)
+    identity_sha = sha256_of(identity)
+    return Manifest(
+        run_id=run_name(suite.name, model_digest=info.model_digest, identity_sha=identity_sha, now=now),
+        created_utc=now.isoformat(timespec="seconds"),
+        argv=options.argv,
+        identity=identity,
+        identity_sha=identity_sha,
+        plan=order_plan(samples, options.strategies, seed=options.seed),
+        model=info.model_dump(mode="json"),
+        environment=environment,
+        protocol={
+            "suite_source": options.suite if options.suite == suite.name else suite.manifest_path,
+            "interleave": "pairs, ABBA, seeded",
+            "warm_up": f"one request per task and arm, at most {WARM_UP_TRIES} tries",
+            "reps": 1,
+            "concurrency": 1,
+            "temperature": 0,
+        },
+    )
+
+
+def build_identity(
+    options: RunOptions, suite: Suite, samples: Sequence[Sample], info: BackendInfo
+) -> dict[str, JsonValue]:
+    """Every field that can move a prediction, a counter or a score; no path, no clock, no host."""
+    return {
+        "schema": "gravbench.run/1",
+        "gravbench": gravbench.__version__,
+        "suite": suite.name,
+        "suite_version": suite.version,
+        "suite_sha": suite_digest(suite),
+        "limit": options.limit,
+        "n_samples": len(samples),
+        "samples_sha": sha256_of([(sample.sample_id, sample.image_sha256) for sample in samples]),
+        "prompts": {str(task): text for task, text in suite.prompts.items()},
+        "max_new_tokens": {str(task): budget for task, budget in suite.max_new_tokens.items()},
+        "strategies": list(options.strategies),
+        "seed": options.seed,
+        "threads": options.threads,
+        "backend": info.name,
+        "engine": info.engine,
+        "model_digest": info.model_digest,
+        "device": info.device,
+        "dtype": info.dtype,
+        "scorer": scorer_id(),
+    }

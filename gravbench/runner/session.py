@@ -1,0 +1,254 @@
+"""One session: generate what the plan still misses, pair by pair, each record durable before the next."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from pydantic import JsonValue, ValidationError
+
+from gravbench.errors import EngineError, GravbenchError
+from gravbench.pipeline import request_for
+from gravbench.protocols import Backend
+from gravbench.records import DecodeConfig, Generation, Task, Trace
+from gravbench.runner.folder import Claim
+from gravbench.store.rundir import EventLog, PairKey, complete_pairs, next_attempts
+from gravbench.store.schema import (
+    GenError,
+    GenRecord,
+    GenStatus,
+    Phase,
+    PlanEntry,
+    State,
+    record_bytes,
+    sha256_text,
+)
+
+if TYPE_CHECKING:
+    from gravbench.suites.manifest import Suite
+    from gravbench.suites.samples import Sample
+
+HEARTBEAT_S = 2.0
+WARM_UP_TRIES = 3
+
+
+class Progress(Protocol):
+    """What the session tells the outside."""
+
+    def start(self, *, done: int, total: int) -> None: ...
+    def advance(self) -> None: ...
+    def note(self, message: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clocks:
+    """Time sources, as arguments: `monotonic_ns` for durations, `unix` for labels only."""
+
+    monotonic_ns: Callable[[], int] = time.perf_counter_ns
+    unix: Callable[[], float] = time.time
+
+
+@dataclass(kw_only=True)
+class Session:
+    """Work on one claimed folder. `run` returns the finished pairs."""
+
+    claim: Claim
+    suite: Suite
+    samples: Mapping[str, Sample]
+    backend: Backend
+    session_id: str
+    progress: Progress
+    clocks: Clocks
+    _started_ns: int = 0
+    _last_beat: float = 0.0
+    _done: int = 0
+    _failed: int = 0
+    _sessions: int = 1
+    _events: EventLog | None = field(default=None)
+
+    def run(self) -> dict[PairKey, dict[str, GenRecord]]:
+        """Generate every pair that is not complete; a pair cut by a kill is done again, both arms."""
+        run, manifest = self.claim.run, self.claim.manifest
+        self._started_ns = self.clocks.monotonic_ns()
+        torn = run.repair()
+        records = run.generations()
+        pairs = complete_pairs(records, manifest.plan)
+        pending = _groups(manifest.plan, skip=pairs)
+        earlier = run.state()
+        self._sessions = (earlier.sessions if earlier else 0) + (1 if pending else 0)
+        self._done = len(manifest.plan) - sum(len(group) for group in pending)
+        self._failed = sum(r.status != "ok" for arms in pairs.values() for r in arms.values())
+        self._events = EventLog(run)
+        try:
+            self._log(
+                "session", {"session_id": self.session_id, "resumed": self.claim.resumed, "torn": list(torn)}
+            )
+            if self.claim.took_over:
+                self._log("stale_lock", {"owner": repr(self.claim.took_over)})
+            self._beat("generating", force=True)
+            if pending:
+                self._generate(pending, next_attempts(records), pairs)
+        except BaseException as error:
+            self._last_words(error)
+            raise
+        finally:
+            self.progress.stop()
+            self._events.close()
+        return pairs
+
+    def finish(self) -> None:
+        """Say in `state.json` that the summary is written."""
+        self._beat("complete", force=True)
+
+    def _generate(
+        self,
+        pending: Sequence[Sequence[PlanEntry]],
+        attempts: Mapping[PairKey, int],
+        pairs: dict[PairKey, dict[str, GenRecord]],
+    ) -> None:
+        self.progress.start(done=self._done, total=len(self.claim.manifest.plan))
+        self._warm_up(pending)
+        writer = self.claim.run.gen_writer()
+        try:
+            for group in pending:
+                key = (group[0].sample_id, group[0].rep)
+                arms: dict[str, GenRecord] = {}
+                for entry in group:
+                    record = self._one(entry, attempt=attempts.get(key, 0) + 1)
+                    writer.append(record_bytes(record))
+                    arms[entry.arm] = record
+                    self._done += 1
+                    self._failed += record.status != "ok"
+                    self.progress.advance()
+                    self._beat("generating")
+                pairs[key] = arms
+        finally:
+            writer.close()
+
+    def _warm_up(self, pending: Sequence[Sequence[PlanEntry]]) -> None:
+        """One unrecorded request per task and arm; a sample that fails gives way to the next, up to a cap."""
+        warm: dict[tuple[Task, str], int] = {}
+        for group in pending:
+            task = self.samples[group[0].sample_id].task
+            for entry in group:
+                tries = warm.get((task, entry.arm), 0)
+                if tries < WARM_UP_TRIES:
+                    generation = self._call(entry)
+                    warm[task, entry.arm] = WARM_UP_TRIES if generation.stop_reason != "error" else tries + 1
+        self._log("warm_up", {"requests": len(warm)})
+
+    def _one(self, entry: PlanEntry, *, attempt: int) -> GenRecord:
+        sample = self.samples[entry.sample_id]
+        submit_ns = self.clocks.monotonic_ns() - self._started_ns
+        generation = self._call(entry)
+        done_ns = self.clocks.monotonic_ns() - self._started_ns
+
+        def record(status: GenStatus, error: GenError | None, trace: Trace | None) -> GenRecord:
+            return GenRecord(
+                run_id=self.claim.manifest.run_id,
+                session_id=self.session_id,
+                sample_id=entry.sample_id,
+                arm=entry.arm,
+                rep=entry.rep,
+                slot=entry.slot,
+                attempt=attempt,
+                task=sample.task,
+                suite_sha=str(self.claim.manifest.identity["suite_sha"]),
+                input_sha=sample.image_sha256,
+                prompt_sha=sha256_text(self.suite.prompts[sample.task]),
+                max_new_tokens=self.suite.max_new_tokens[sample.task],
+                status=status,
+                error=error,
+                stop_reason=generation.stop_reason,
+                loop_flag=generation.loop_flag,
+                token_ids=generation.token_ids,
+                text=generation.text,
+                text_sha=sha256_text(generation.text),
+                trace=trace,
+                submit_ns=submit_ns,
+                done_ns=done_ns,
+            )
+
+        if generation.stop_reason == "error":
+            return record("error", _request_error(generation.error), generation.trace)
+        try:
+            return record("ok", None, generation.trace)
+        except ValidationError as error:
+            message = error.errors(include_url=False)[0]["msg"]
+            return record(
+                "invalid_record", GenError(kind="InvalidRecord", message=message, stage="record"), None
+            )
+
+    def _call(self, entry: PlanEntry) -> Generation:
+        request = request_for(self.samples[entry.sample_id], self.suite)
+        decode = DecodeConfig(strategy=entry.arm, max_new_tokens=request.max_new_tokens)
+        try:
+            return self.backend.generate(request, decode)
+        except GravbenchError:
+            raise
+        except MemoryError as error:
+            raise EngineError(
+                f"out of memory on sample {entry.sample_id!r}, strategy {entry.arm!r}",
+                hint="Free memory, then repeat the same command: it continues where it stopped.",
+            ) from error
+        except Exception as error:  # a defect in the engine costs the sample, never silently
+            self._log(
+                "fault", {"sample_id": entry.sample_id, "arm": entry.arm, "traceback": traceback.format_exc()}
+            )
+            return Generation(
+                request_id=request.request_id,
+                text="",
+                token_ids=(),
+                stop_reason="error",
+                error=f"{type(error).__name__}: {error}",
+            )
+
+    def _log(self, kind: str, details: Mapping[str, JsonValue]) -> None:
+        if self._events is not None:
+            self._events.add(kind, details, unix_time=self.clocks.unix())
+
+    def _beat(self, phase: Phase, *, force: bool = False, reason: str | None = None) -> None:
+        now = self.clocks.unix()
+        if not force and now - self._last_beat < HEARTBEAT_S:
+            return
+        self._last_beat = now
+        self.claim.run.write_state(
+            State(
+                phase=phase,
+                done=self._done,
+                total=len(self.claim.manifest.plan),
+                failed=self._failed,
+                sessions=self._sessions,
+                heartbeat_unix=now,
+                exit_reason=reason,
+            )
+        )
+
+    def _last_words(self, error: BaseException) -> None:
+        """Best effort: the state file is derived, and the disk may be the very thing that failed."""
+        phase: Phase = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        try:
+            self._beat(phase, force=True, reason=f"{type(error).__name__}: {error}")
+        except GravbenchError as second:
+            self.progress.note(f"state.json could not be written: {second.message}")
+
+
+def _groups(plan: Sequence[PlanEntry], *, skip: Mapping[PairKey, object]) -> list[list[PlanEntry]]:
+    """The plan's entries by pair, in slot order, without the finished pairs."""
+    groups: dict[PairKey, list[PlanEntry]] = {}
+    for entry in sorted(plan, key=lambda e: e.slot):
+        key = (entry.sample_id, entry.rep)
+        if key not in skip:
+            groups.setdefault(key, []).append(entry)
+    return list(groups.values())
+
+
+def _request_error(message: str | None) -> GenError:
+    kind, colon, rest = (message or "no reason given").partition(": ")
+    if colon and kind.isidentifier():
+        return GenError(kind=kind, message=rest, stage="generate")
+    return GenError(kind="RequestError", message=message or "no reason given", stage="generate")

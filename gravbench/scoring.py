@@ -1,0 +1,115 @@
+"""Predictions x metrics -> scores -> aggregates. Needs no model stack: any run can be scored again anywhere.
+
+Equal texts against equal references are scored once: AR and a lossless strategy share their scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gravbench.errors import NotComparableError
+from gravbench.metrics import crop_ned, crop_teds
+from gravbench.records import Task
+from gravbench.store.schema import GenRecord, ScoreRecord, sha256_of, sha256_text
+
+Measure = Callable[[str, str], tuple[float, dict[str, float]]]
+CacheKey = tuple[str, str, str]
+"""(signature, prediction sha, reference sha)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CropMetric:
+    """A metric of single crops: `measure(prediction, reference)` gives the value and its counts."""
+
+    name: str
+    signature: str
+    worst: float
+    measure: Measure
+
+
+CROP_METRICS: dict[Task, CropMetric] = {
+    "text": CropMetric(
+        name="text_ned", signature=crop_ned.SIGNATURE, worst=crop_ned.WORST, measure=crop_ned.crop_ned
+    ),
+    "table": CropMetric(
+        name="table_teds", signature=crop_teds.SIGNATURE, worst=crop_teds.WORST, measure=crop_teds.crop_teds
+    ),
+    "formula": CropMetric(
+        name="formula_ned", signature=crop_ned.SIGNATURE, worst=crop_ned.WORST, measure=crop_ned.crop_ned
+    ),
+}
+
+
+def signatures() -> dict[str, str]:
+    """Metric name -> signature string, every choice that can move a score."""
+    return {metric.name: metric.signature for metric in CROP_METRICS.values()}
+
+
+def scorer_id() -> str:
+    """Folder name of the current scorer: changes when any signature does."""
+    return f"crops-{sha256_of(signatures())[:8]}"
+
+
+def score_generations(
+    generations: Iterable[GenRecord],
+    references: Mapping[str, str],
+    *,
+    known: Sequence[ScoreRecord] = (),
+) -> list[ScoreRecord]:
+    """One score per generation, sorted by sample, rep and arm. Failed generations score worst.
+
+    `known` are stored scores of the same scorer; they are reused by content. A generation without a
+    reference raises `NotComparableError`: the suite is not the one the run was made on.
+    """
+    cache: dict[CacheKey, tuple[float | None, dict[str, float]]] = {
+        (s.signature, s.prediction_sha, s.reference_sha): (s.value, s.counts) for s in known if not s.failed
+    }
+    scores = [_score(record, references, cache) for record in generations]
+    return sorted(scores, key=lambda s: (s.sample_id, s.rep, s.arm))
+
+
+def mean_quality(scores: Iterable[ScoreRecord]) -> dict[str, float]:
+    """Metric name -> mean over its scored samples, failed ones as worst; absent when none was scored."""
+    values: dict[str, list[float]] = {}
+    for score in scores:
+        if score.value is not None:
+            values.setdefault(score.metric, []).append(score.value)
+    return {name: sum(column) / len(column) for name, column in sorted(values.items())}
+
+
+def _score(
+    record: GenRecord,
+    references: Mapping[str, str],
+    cache: dict[CacheKey, tuple[float | None, dict[str, float]]],
+) -> ScoreRecord:
+    if record.sample_id not in references:
+        raise NotComparableError(
+            f"sample {record.sample_id!r} of the run is not in the suite",
+            hint="Score with the suite the run was made on.",
+        )
+    metric = CROP_METRICS[record.task]
+    reference = references[record.sample_id]
+    reference_sha = sha256_text(reference)
+    failed = record.status != "ok"
+    value: float | None = metric.worst
+    counts: dict[str, float] = {}
+    if not failed:
+        key = (metric.signature, record.text_sha, reference_sha)
+        if key not in cache:
+            cache[key] = metric.measure(record.text, reference)
+        value, counts = cache[key]
+    return ScoreRecord(
+        sample_id=record.sample_id,
+        arm=record.arm,
+        rep=record.rep,
+        task=record.task,
+        metric=metric.name,
+        signature=metric.signature,
+        value=value,
+        counts=counts,
+        failed=failed,
+        reason=f"{record.error.kind}: {record.error.message}" if record.error else None,
+        prediction_sha=record.text_sha,
+        reference_sha=reference_sha,
+    )

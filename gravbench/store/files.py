@@ -1,0 +1,158 @@
+"""Durable file primitives: append one line, replace one file, read lines back past a torn tail.
+
+A write that the disk refuses raises `EngineError` (exit 4) and leaves what was written before intact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from gravbench.errors import DataError, EngineError, GravbenchError, UsageError
+from gravbench.records import Record
+
+R = TypeVar("R", bound=Record)
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST}
+
+
+def disk_error(error: OSError, path: Path) -> GravbenchError:
+    """The error a user should see when writing `path` failed: full disk (4), not writable (2), other (4)."""
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        return EngineError(
+            f"{path}: {reason} while writing; everything written before is kept",
+            hint="Free some space, then repeat the same command: it continues where it stopped.",
+        )
+    if error.errno in _REFUSED:
+        return UsageError(f"{path}: not writable ({reason})", hint="Choose another folder with --out.")
+    return EngineError(f"{path}: {reason} while writing", hint="Repeat the same command to continue.")
+
+
+def make_folder(path: Path) -> None:
+    """Create `path` and its parents; refusals become `UsageError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace `path` by `data`: temporary file, fsync, rename, fsync of the folder. All or nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise disk_error(error, path) from error
+
+
+class LineWriter:
+    """Appends whole lines to one file. A line that does not fit is taken back, so no torn line is left."""
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self.path = path
+        self._durable = durable
+        try:
+            created = not path.exists()
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            if created:
+                _sync_folder(path.parent)
+        except OSError as error:
+            raise disk_error(error, path) from error
+
+    def append(self, record: bytes) -> None:
+        """Write `record` and a newline, and (if durable) wait until it is on disk."""
+        size = os.fstat(self._descriptor).st_size
+        try:
+            _write_all(self._descriptor, record + b"\n")
+            if self._durable:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, size)
+            raise disk_error(error, self.path) from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+
+def cut_torn_tail(path: Path) -> bytes:
+    """Cut a last line without newline off `path` and keep it in `<name>.torn`; returns what was cut."""
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    tail = data[end:]
+    if tail:
+        keeper = LineWriter(path.with_name(path.name + ".torn"))
+        keeper.append(tail)
+        keeper.close()
+        try:
+            with path.open("r+b") as file:
+                file.truncate(end)
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise disk_error(error, path) from error
+    return tail
+
+
+def read_records(path: Path, kind: type[R]) -> Iterator[R]:
+    """Records of a JSONL file in file order; a torn last line is left out, any other bad line is an error."""
+    data = path.read_bytes()
+    lines = data[: data.rfind(b"\n") + 1].splitlines()
+    for number, line in enumerate(lines, start=1):
+        yield parse_record(line, kind, where=f"{path}:{number}")
+
+
+def parse_record(data: bytes, kind: type[R], *, where: str) -> R:
+    """`data` as a record of `kind`; `DataError` names the place, the field and what was found there."""
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "(record)"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        found = repr(first.get("input"))
+        shown = found if len(found) <= 80 else found[:77] + "..."
+        raise DataError(
+            f"{where}: {field}: {first['msg']}, found {shown}{more}",
+            hint=_schema_hint(field) or "The file was changed by hand or damaged; start again with --fresh.",
+        ) from error
+
+
+def _schema_hint(field: str) -> str | None:
+    if field in {"schema", "schema_id"}:
+        return "Written by another version of gravbench; use that version, or start again with --fresh."
+    return None
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems cannot sync a folder
+            raise
+    finally:
+        os.close(descriptor)

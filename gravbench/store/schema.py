@@ -1,0 +1,210 @@
+"""The records of a run directory: manifest, generation, score, state. Frozen; unknown fields are refused."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+import orjson
+from pydantic import ConfigDict, Field, JsonValue, model_validator
+
+from gravbench.records import Record, Rounds, StopReason, Task, Trace
+
+GenStatus = Literal["ok", "error", "invalid_record"]
+Phase = Literal["generating", "scoring", "complete", "interrupted", "failed"]
+
+CLOCK_SLACK_NS = 1_000
+"""Stages may exceed the total by this much: one tick of a coarse monotonic clock."""
+
+
+class StoredRecord(Record):
+    """A record with a `schema` key; `schema_id` in Python, since pydantic owns the short name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class PlanEntry(Record):
+    """One unit of work. `slot` is the global order, kept to study drift; `rep` counts repetitions from 0."""
+
+    slot: int = Field(ge=0)
+    sample_id: str
+    arm: str
+    rep: int = Field(default=0, ge=0)
+
+
+class Manifest(StoredRecord):
+    """`manifest.json`: written first, never changed. `identity` is what makes two runs the same plan."""
+
+    schema_id: Literal["gravbench.run/1"] = Field(default="gravbench.run/1", alias="schema")
+    run_id: str
+    created_utc: str
+    argv: tuple[str, ...]
+    identity: dict[str, JsonValue]
+    """Suite, model, decoding, engine and order: every field that can move a prediction or a counter."""
+    identity_sha: str
+    plan: tuple[PlanEntry, ...]
+    model: dict[str, JsonValue]
+    environment: dict[str, JsonValue]
+    protocol: dict[str, JsonValue]
+
+    @model_validator(mode="after")
+    def _identity_is_hashed(self) -> Manifest:
+        if sha256_of(self.identity) != self.identity_sha:
+            raise ValueError("identity_sha is not the hash of identity: the manifest was edited")
+        return self
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Strategy strings in the order they were given."""
+        given = self.identity["strategies"]
+        assert isinstance(given, list)
+        return tuple(str(arm) for arm in given)
+
+
+class State(StoredRecord):
+    """`state.json`: small, replaced atomically, derived; the records are the truth."""
+
+    schema_id: Literal["gravbench.state/1"] = Field(default="gravbench.state/1", alias="schema")
+    phase: Phase
+    done: int = Field(ge=0)
+    total: int = Field(ge=0)
+    failed: int = Field(ge=0)
+    sessions: int = Field(ge=0)
+    heartbeat_unix: float
+    exit_reason: str | None = None
+
+
+class GenError(Record):
+    """Why a sample has no usable answer. `stage` is where: image, generate or record."""
+
+    kind: str
+    message: str
+    stage: str
+
+
+class GenRecord(StoredRecord):
+    """One finished (sample, arm, rep) of one attempt; a line of `gen/<shard>.jsonl`.
+
+    Times are nanoseconds of the process's monotonic clock since the session began. Both arms of a pair
+    carry the same `session_id` and `attempt`; a pair cut in two by a kill is redone under a new attempt.
+    """
+
+    schema_id: Literal["gravbench.gen/1"] = Field(default="gravbench.gen/1", alias="schema")
+    run_id: str
+    session_id: str
+    sample_id: str
+    arm: str
+    rep: int = Field(ge=0)
+    slot: int = Field(ge=0)
+    attempt: int = Field(ge=1)
+    task: Task
+    suite_sha: str
+    input_sha: str
+    prompt_sha: str
+    max_new_tokens: int = Field(ge=1)
+    status: GenStatus
+    error: GenError | None
+    stop_reason: StopReason
+    loop_flag: bool
+    token_ids: tuple[int, ...]
+    text: str
+    text_sha: str
+    trace: Trace | None
+    timing_source: Literal["engine"] = "engine"
+    submit_ns: int = Field(ge=0)
+    done_ns: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GenRecord:
+        if (self.status == "ok") != (self.error is None):
+            raise ValueError(f"status is {self.status!r} but error is {self.error!r}")
+        if self.text_sha != sha256_text(self.text):
+            raise ValueError("text_sha is not the hash of text")
+        if self.done_ns < self.submit_ns:
+            raise ValueError(f"done_ns {self.done_ns} lies before submit_ns {self.submit_ns}")
+        if self.status == "ok":
+            problem = breach(self)
+            if problem is not None:
+                raise ValueError(problem)
+        return self
+
+
+class ScoreRecord(StoredRecord):
+    """One metric of one prediction, with the sufficient statistics to aggregate it again.
+
+    `value` is `None` when the metric does not apply, and then `reason` says why. A failed sample has the
+    worst value and `failed` set, so it stays in every denominator.
+    """
+
+    schema_id: Literal["gravbench.score/1"] = Field(default="gravbench.score/1", alias="schema")
+    sample_id: str
+    arm: str
+    rep: int = Field(default=0, ge=0)
+    task: Task
+    metric: str
+    signature: str
+    value: float | None
+    counts: dict[str, float]
+    failed: bool = False
+    reason: str | None = None
+    prediction_sha: str
+    reference_sha: str
+
+
+def breach(record: GenRecord) -> str | None:
+    """What an answer that claims to be complete gets wrong about itself; `None` when it adds up."""
+    if record.trace is None:
+        return "an ok record needs a trace"
+    if record.stop_reason == "error":
+        return "an ok record cannot stop by error"
+    counters = record.trace.counters
+    if len(record.token_ids) != counters.tokens_out:
+        return f"{len(record.token_ids)} token ids, counters.tokens_out is {counters.tokens_out}"
+    if counters.tokens_out > record.max_new_tokens:
+        return f"{counters.tokens_out} tokens out of a budget of {record.max_new_tokens}"
+    return _rounds_breach(
+        record.trace.rounds, counters.draft_offered, counters.draft_accepted
+    ) or _times_breach(record.trace)
+
+
+def _rounds_breach(rounds: Rounds, offered: int, accepted: int) -> str | None:
+    if sum(rounds.offered) != offered or sum(rounds.accepted) != accepted:
+        return (
+            f"rounds offer {sum(rounds.offered)} and accept {sum(rounds.accepted)}, "
+            f"counters say {offered} and {accepted}"
+        )
+    return None
+
+
+def _times_breach(trace: Trace) -> str | None:
+    times = trace.times
+    stages = (times.vision_ns, times.prefill_ns, times.decode_ns)
+    known = [
+        t for t in (*stages, times.total_ns, times.image_ns, times.draft_ns, times.verify_ns) if t is not None
+    ]
+    if any(t < 0 for t in known):
+        return f"negative duration in {times!r}"
+    spent = sum(t for t in stages if t is not None)
+    if times.total_ns is not None and spent > times.total_ns + CLOCK_SLACK_NS:
+        return f"stages take {spent} ns, the whole request {times.total_ns} ns"
+    return None
+
+
+def canonical_json(value: Any) -> bytes:
+    """One line of UTF-8 JSON, keys sorted, floats in full precision: equal values give equal bytes."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def record_bytes(record: Record) -> bytes:
+    """A record as `canonical_json`, under its on-disk key names."""
+    return canonical_json(record.model_dump(mode="json", by_alias=True))
+
+
+def sha256_of(value: Any) -> str:
+    """sha256 of `canonical_json(value)`, in hex."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def sha256_text(text: str) -> str:
+    """sha256 of the UTF-8 bytes of `text`, in hex."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

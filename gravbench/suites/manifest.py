@@ -1,0 +1,142 @@
+"""Suite manifests: one TOML file says what is measured; unknown keys are errors."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictInt, ValidationError, model_validator
+
+from gravbench.errors import DataError, UsageError
+from gravbench.imaging import read_bounded
+from gravbench.records import TASKS, Record, Task
+from gravbench.resources import data_root
+from gravbench.suites.samples import Sample, contained_path, describe_fault, read_samples
+
+__all__ = ["Manifest", "Sample", "Suite", "list_suites", "load_samples", "load_suite"]
+
+MAX_MANIFEST_BYTES = 1024 * 1024
+Positive = Annotated[StrictInt, Field(ge=1)]
+
+
+class Manifest(Record):
+    """The keys of a suite's TOML file; `data` is relative to its folder, an empty `select` means all."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
+    version: Positive
+    description: str
+    kind: Literal["crops"]
+    data: str = Field(min_length=1)
+    annotations: str = "samples.jsonl"
+    annotation_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    select: tuple[str, ...] = ()
+    prompts: dict[Task, str]
+    max_new_tokens: dict[Task, Positive]
+    metrics: dict[Task, tuple[str, ...]]
+
+    @model_validator(mode="after")
+    def _same_tasks(self) -> Manifest:
+        tables = (self.prompts, self.max_new_tokens, self.metrics)
+        if not self.prompts or any(set(table) != set(self.prompts) for table in tables):
+            named = [sorted(table) for table in tables]
+            raise ValueError(f"prompts, max_new_tokens and metrics must name the same tasks, not {named}")
+        return self
+
+
+class Suite(Manifest):
+    """A manifest with the place it was read from."""
+
+    manifest_path: str
+
+    @property
+    def data_dir(self) -> Path:
+        """Resolved data folder, inside the manifest's own folder; it may not exist."""
+        folder = Path(self.manifest_path).parent
+        return contained_path(folder, self.data, where=f"{self.manifest_path}: field data")
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Tasks of this suite in the fixed order text, table, formula."""
+        return tuple(task for task in TASKS if task in self.prompts)
+
+
+def load_suite(name_or_path: str | Path, *, root: Path | None = None) -> Suite:
+    """Suite by name (a manifest in `root`, by default the shipped suites) or by the path of a TOML file."""
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or os.sep in text:
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise UsageError(f"suite manifest {text}: no such file", hint="give a suite name or a .toml file")
+        return _read(path)
+    folder = root or data_root("suites")
+    known = sorted(path.stem for path in folder.glob("*.toml"))
+    if text in known:
+        return _read(folder / f"{text}.toml")
+    if not known:
+        raise DataError(
+            f"{folder}: no suite manifests found", hint="reinstall gravbench; suites ship with it"
+        )
+    near = difflib.get_close_matches(text, known, n=3, cutoff=0.4)
+    guess = f"did you mean {' or '.join(near)}?" if near else f"known suites: {', '.join(known)}"
+    raise UsageError(f"unknown suite {text!r}", hint=guess)
+
+
+def list_suites(*, root: Path | None = None) -> tuple[Suite, ...]:
+    """Every suite of `root` (by default the shipped ones), by name; empty when there is none."""
+    return tuple(_read(path) for path in sorted((root or data_root("suites")).glob("*.toml")))
+
+
+def load_samples(suite: Suite) -> tuple[Sample, ...]:
+    """Samples sorted by `sample_id`, every digest checked; those of `select` alone when it is not empty."""
+    data_dir = suite.data_dir
+    if not data_dir.is_dir():
+        raise DataError(
+            f"suite {suite.name}: data folder {data_dir} not found",
+            hint="restore it from the repository or reinstall gravbench",
+        )
+    samples = read_samples(data_dir, suite.annotations, suite.annotation_sha256)
+    wanted = set(suite.select) or {sample.sample_id for sample in samples}
+    missing = sorted(wanted - {sample.sample_id for sample in samples})
+    if missing:
+        raise DataError(f"{suite.manifest_path}: field select: {missing[0]!r} is not in {suite.annotations}")
+    chosen = tuple(sample for sample in samples if sample.sample_id in wanted)
+    for sample in chosen:
+        if sample.task not in suite.prompts:
+            raise DataError(
+                f"{suite.manifest_path}: no prompt for task {sample.task!r} of {sample.sample_id}"
+            )
+    return chosen
+
+
+def _read(path: Path) -> Suite:
+    data = read_bounded(path, limit=MAX_MANIFEST_BYTES, what="suite manifest")
+    try:
+        text = data.decode("utf-8")
+        values = tomllib.loads(text)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as fault:
+        raise DataError(f"{path}: not a TOML file: {fault}", hint="correct the manifest") from fault
+    try:
+        manifest = Manifest.model_validate(values)
+    except ValidationError as fault:
+        location = fault.errors(include_url=False)[0]["loc"]
+        key = str(location[0]) if location else ""
+        raise DataError(
+            f"{path}{_line_of(text, key)}: {describe_fault(fault)}", hint="correct the manifest"
+        ) from fault
+    if manifest.name != path.stem:
+        raise DataError(f"{path}: field name: {manifest.name!r}, expected {path.stem!r} as in the file name")
+    suite = Suite.model_validate({**manifest.model_dump(), "manifest_path": str(path.resolve())})
+    _ = suite.data_dir
+    return suite
+
+
+def _line_of(text: str, key: str) -> str:
+    pattern = re.compile(rf"^\s*(\[\s*)?[\"']?{re.escape(key)}[\"']?\s*[\].=]") if key else None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if pattern and pattern.match(line):
+            return f":{number}"
+    return ""

@@ -1,0 +1,256 @@
+"""A suite, a backend and a clock small enough to know every number by hand. No torch, no files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import gravbench
+from gravbench.protocols import BackendInfo
+from gravbench.records import TASKS, Counters, DecodeConfig, Generation, Request, Rounds, Task, Times, Trace
+from gravbench.runner.options import RunOptions
+from gravbench.runner.path import Outcome, run
+from gravbench.runner.session import Progress
+from gravbench.store.schema import GenRecord, sha256_text
+from gravbench.suites.manifest import Suite
+from gravbench.suites.samples import Sample
+
+AR_STEP_NS = 1_000
+ROUND_NS = 2_000
+PREFILL_NS = 5_000
+
+
+def child_environment() -> dict[str, str]:
+    """Environment in which a child process imports this same gravbench, installed or not."""
+    here = str(Path(gravbench.__file__).resolve().parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}
+
+
+def fake_suite(*, version: int = 1) -> Suite:
+    """A suite that was never on disk."""
+    return Suite(
+        name="fake",
+        version=version,
+        description="for tests",
+        kind="crops",
+        data="data",
+        annotation_sha256="0" * 64,
+        prompts=dict.fromkeys(TASKS, "Read:"),
+        max_new_tokens=dict.fromkeys(TASKS, 64),
+        metrics=dict.fromkeys(TASKS, ("ned",)),
+        manifest_path="fake.toml",
+    )
+
+
+def fake_samples(count: int) -> tuple[Sample, ...]:
+    """`count` samples, tasks in turn; the reference is what `FakeBackend` says, or a table around it."""
+    samples = []
+    for index in range(count):
+        task = TASKS[index % len(TASKS)]
+        sample_id = f"{task}-{index:03d}"
+        samples.append(
+            Sample(
+                sample_id=sample_id,
+                task=task,
+                image_path="none.png",
+                image_sha256="0" * 64,
+                reference=spoken(sample_id, task),
+                attributes={},
+            )
+        )
+    return tuple(sorted(samples, key=lambda sample: sample.sample_id))
+
+
+def spoken(sample_id: str, task: Task) -> str:
+    """The text the fake model reads from a sample: 5 to 36 characters, or a table with one such cell."""
+    digest = hashlib.sha256(sample_id.encode()).hexdigest()
+    text = digest[: 5 + int(digest[0], 16) * 2]
+    return f"<table><tr><td>{text}</td></tr></table>" if task == "table" else text
+
+
+def trace_of(*, tokens_out: int, block: int, accepted: int, image_ns: int = 0) -> Trace:
+    """AR (block 0) or draft-verify rounds that accept `accepted` drafts and commit two more."""
+    left = tokens_out - 1
+    offers, accepts, commits = [], [], []
+    while left > 0:
+        kept = min(accepted, left) if block else 0
+        committed = min(kept + (2 if block else 1), left)
+        offers.append(block)
+        accepts.append(kept)
+        commits.append(committed)
+        left -= committed
+    rounds = len(commits)
+    drafts = rounds if block else 0
+    decode_ns = rounds * (ROUND_NS if block else AR_STEP_NS)
+    return Trace(
+        counters=Counters(
+            tokens_out=tokens_out,
+            rounds=rounds,
+            fwd_prefill=1,
+            fwd_draft=drafts,
+            fwd_verify=rounds,
+            draft_offered=sum(offers),
+            draft_accepted=sum(accepts),
+        ),
+        rounds=Rounds(
+            offered=tuple(offers),
+            accepted=tuple(accepts),
+            committed=tuple(commits),
+            forwards=(2 if block else 1,) * rounds,
+        ),
+        times=Times(
+            image_ns=image_ns,
+            prefill_ns=PREFILL_NS,
+            decode_ns=decode_ns,
+            total_ns=image_ns + PREFILL_NS + decode_ns,
+        ),
+    )
+
+
+@dataclass
+class FakeBackend:
+    """Says `spoken(sample)` in both arms. `failing` samples come back as errors; `broken` ones raise."""
+
+    failing: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
+    accepted: int = 3
+    block: int = 8
+    sleep_s: float = 0.0
+    digest: str = "m" * 64
+    raises: BaseException | None = None
+    raise_at: int = -1
+    different: frozenset[str] = frozenset()
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    closed: bool = False
+
+    def describe(self) -> BackendInfo:
+        return BackendInfo(
+            name="fake",
+            model="fake",
+            model_digest=self.digest,
+            engine="fake",
+            device="cpu",
+            dtype="float32",
+            threads=1,
+            eos_token_ids=(0,),
+            mask_token_id=1,
+            block_size=self.block,
+        )
+
+    def check(self, strategies: Sequence[str]) -> None:
+        """Runs everything."""
+
+    def generate(self, request: Request, decode: DecodeConfig) -> Generation:
+        self.calls.append((request.sample_id, decode.strategy))
+        if self.raises is not None and len(self.calls) == self.raise_at:
+            raise self.raises
+        if request.sample_id in self.broken:
+            raise RuntimeError("defect in the engine")
+        if request.sample_id in self.failing:
+            return Generation(
+                request_id=request.request_id,
+                text="",
+                token_ids=(),
+                stop_reason="error",
+                error="ImageError: does not decode",
+            )
+        time.sleep(self.sleep_s)
+        text = spoken(request.sample_id, request.task)
+        if request.sample_id in self.different and decode.strategy != "ar":
+            text = text[:-1] + "?"
+        ids = (*(ord(character) for character in text[: request.max_new_tokens - 1]), 0)
+        block = 0 if decode.strategy == "ar" else self.block
+        return Generation(
+            request_id=request.request_id,
+            text=text,
+            token_ids=ids,
+            stop_reason="eos",
+            trace=trace_of(tokens_out=len(ids), block=block, accepted=self.accepted),
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class QuietProgress:
+    """Remembers what it was told."""
+
+    done: int = 0
+    total: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def start(self, *, done: int, total: int) -> None:
+        self.done, self.total = done, total
+
+    def advance(self) -> None:
+        self.done += 1
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def stop(self) -> None: ...
+
+
+def run_fake(
+    out: Path | None,
+    *,
+    backend: FakeBackend | None = None,
+    samples: int = 6,
+    progress: Progress | None = None,
+    suite: Suite | None = None,
+    **options: object,
+) -> Outcome:
+    """`runner.run` over the fakes."""
+    chosen = backend or FakeBackend()
+    return run(
+        RunOptions(suite="fake", out=out, **options),  # type: ignore[arg-type]
+        suite or fake_suite(),
+        fake_samples(samples),
+        open_backend=lambda _options, _suite: chosen,
+        progress=progress or QuietProgress(),
+        environ={},
+    )
+
+
+def gen_record(
+    *,
+    sample_id: str = "text-000",
+    arm: str = "ar",
+    text: str = "ab",
+    token_ids: tuple[int, ...] = (97, 98, 0),
+    block: int = 0,
+    accepted: int = 0,
+    attempt: int = 1,
+    rep: int = 0,
+    task: Task = "text",
+) -> GenRecord:
+    """An ok record whose counters follow from its token ids."""
+    return GenRecord(
+        run_id="r",
+        session_id=f"s{attempt}",
+        sample_id=sample_id,
+        arm=arm,
+        rep=rep,
+        slot=0,
+        attempt=attempt,
+        task=task,
+        suite_sha="d",
+        input_sha="i",
+        prompt_sha="p",
+        max_new_tokens=1000,
+        status="ok",
+        error=None,
+        stop_reason="eos",
+        loop_flag=False,
+        token_ids=token_ids,
+        text=text,
+        text_sha=sha256_text(text),
+        trace=trace_of(tokens_out=len(token_ids), block=block, accepted=accepted),
+        submit_ns=0,
+        done_ns=1,
+    )

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from gravbench.analysis.stats import bootstrap_ratio, ratio_of_sums
+
+
+def test_ratio_of_sums_by_hand() -> None:
+    assert ratio_of_sums(np.array([10.0, 30.0]), np.array([5.0, 5.0])) == 4.0
+
+
+def test_ratio_of_sums_is_not_the_mean_of_ratios() -> None:
+    times = np.array([100.0, 1.0]), np.array([50.0, 1.0])
+    assert bootstrap_ratio(*times, seed=0).value == pytest.approx(101 / 51)
+
+
+def test_one_pair_has_no_interval() -> None:
+    interval = bootstrap_ratio(np.array([3.0]), np.array([2.0]), seed=0)
+    assert (interval.value, interval.low, interval.high) == (1.5, None, None)
+
+
+def test_equal_ratios_have_an_interval_without_width() -> None:
+    base = np.array([1.0, 2.0, 5.0, 9.0])
+    interval = bootstrap_ratio(3 * base, base, seed=0)
+    assert (interval.low, interval.high) == (pytest.approx(3.0), pytest.approx(3.0))
+
+
+def test_interval_agrees_with_scipy_bca() -> None:
+    rng = np.random.default_rng(5)
+    own = rng.lognormal(0, 0.7, 60)
+    base = own * rng.lognormal(0.8, 0.3, 60)
+    ours = bootstrap_ratio(base, own, seed=1)
+    theirs = scipy_stats.bootstrap(
+        (base, own),
+        lambda a, b, axis: a.sum(axis) / b.sum(axis),
+        paired=True,
+        vectorized=True,
+        n_resamples=10_000,
+        method="BCa",
+        rng=np.random.default_rng(2),
+    ).confidence_interval
+    width = theirs.high - theirs.low
+    assert ours.low == pytest.approx(theirs.low, abs=0.05 * width)
+    assert ours.high == pytest.approx(theirs.high, abs=0.05 * width)
+
+
+def test_interval_covers_the_truth_as_often_as_it_says() -> None:
+    """Lognormal times, true ratio of means exp(0.7); nominal 95 %, 300 trials of 80 pairs."""
+    rng = np.random.default_rng(11)
+    hits = 0
+    for trial in range(300):
+        own = rng.lognormal(0, 0.6, 80)
+        base = own * np.exp(0.7 + rng.normal(0, 0.25, 80) - 0.25**2 / 2)
+        interval = bootstrap_ratio(base, own, seed=trial, resamples=600)
+        assert interval.low is not None
+        assert interval.high is not None
+        hits += interval.low <= np.exp(0.7) <= interval.high
+    assert 0.91 <= hits / 300 <= 0.985
+
+
+def test_same_seed_same_interval_other_seed_other_interval() -> None:
+    rng = np.random.default_rng(0)
+    times = rng.lognormal(1, 0.5, 30), rng.lognormal(0, 0.5, 30)
+    assert bootstrap_ratio(*times, seed=7) == bootstrap_ratio(*times, seed=7)
+    assert bootstrap_ratio(*times, seed=7) != bootstrap_ratio(*times, seed=8)
+
+
+@given(
+    pairs=st.lists(st.tuples(st.floats(0.1, 1e9), st.floats(0.1, 1e9)), min_size=2, max_size=12),
+    scale=st.floats(0.5, 8),
+)
+def test_scaling_all_clocks_changes_nothing(pairs: list[tuple[float, float]], scale: float) -> None:
+    times = np.array(pairs)
+    plain = bootstrap_ratio(times[:, 0], times[:, 1], seed=0, resamples=50)
+    scaled = bootstrap_ratio(scale * times[:, 0], scale * times[:, 1], seed=0, resamples=50)
+    assert scaled.value == pytest.approx(plain.value)
+    assert plain.low is not None
+    assert plain.high is not None
+    assert plain.low <= plain.high
+
+
+def test_resamples_of_nothing_but_zeros_are_left_out() -> None:
+    interval = bootstrap_ratio(np.array([4.0, 0.0]), np.array([2.0, 0.0]), seed=0)
+    assert (interval.value, interval.low, interval.high) == (2.0, 2.0, 2.0)
