@@ -81,7 +81,7 @@ def test_marks_of_another_run_are_not_read() -> None:
         r"\def\a{b}", r"\gdef\alpha{Z}", r"\global\everymath{x}", r"\catcode`\$=12", r"\input{/etc/x}",
         r"\write18{ls}", r"\openout15=x", r"\csname end\endcsname", r"\end{document}", r"\end {document}",
         r"\special{x}", r"\pdfliteral{x}", r"a^^5cinput", r"\shipout\hbox{}", r"\loop\repeat",
-        r"\footnote{x}", r"\begin{equation}x\end{equation}", r"\everymath{x}", r"\newpage", r"\begin{align*}x",
+        r"\footnote{x}", r"\begin{equation}x\end{equation}", r"\everymath{x}", r"\eject", r"\begin{align*}x",
         r"\renewcommand{\a}{b}", r"\setcounter{page}{9}", r"\batchmode", r"\read16 to\x", r"\message{x}",
     ],
 )  # fmt: skip
