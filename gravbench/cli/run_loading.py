@@ -20,7 +20,7 @@ from gravbench.suites.manifest import Suite, load_samples, load_suite
 from gravbench.suites.samples import Sample
 
 NOISE_SAMPLES = 30
-NOISE_ROWS = 33
+DEFAULT_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,9 @@ def set_up_referee(model: str | None, run: LoadedRun) -> RefereeSetup:
         for record in run.records(run.arms[0])[:NOISE_SAMPLES]
         if record.status == "ok"
     }
-    tau = measured_tau(noisy, requests, outputs, window_rows=NOISE_ROWS)
+    block = run.manifest.model.get("block_size")
+    rows = (block if isinstance(block, int) else DEFAULT_BLOCK) + 1
+    tau = measured_tau(noisy, step_model, requests, outputs, window_rows=rows)
     return RefereeSetup(referee=referee, tau=max(tau, TAU_FLOAT32))
 
 
