@@ -90,9 +90,9 @@ def measured_tau(
 ) -> float:
     """Noise of the top-two gap in the precision of a run: `quantile` of |its gap - the exact gap|.
 
-    `running` reads every position of `outputs` twice, with one row and with `window_rows` rows; `exact` is the
-    float32 referee's model. Where passes rank the same two tokens, gaps are compared; 0.0 when there is none.
-    Two passes can only disagree where the exact gap is within this noise.
+    `running` reads every position of `outputs` twice, with one row and with `window_rows` rows; `exact` is
+    the float32 referee's model. Where passes rank the same two tokens, gaps are compared; 0.0 when there is
+    none. Two passes can only disagree where the exact gap is within this noise.
     """
     differences = [
         difference
