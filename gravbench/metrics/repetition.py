@@ -1,0 +1,95 @@
+"""Surplus and repetition of a predicted page: what the official score does not charge for.
+
+Surplus text is free in OmniDocBench: predictions that match nothing give no row. These numbers stand beside
+the score and move nothing in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIGNATURE = "surplus|unit:char|norm:omnidoc16|repeat:adjacent-tokens|min:3|v:1"
+MIN_REPEATS = 3
+MAX_UNIT_TOKENS = 512
+MAX_TOKENS = 200_000
+"""Only so many tokens of a page are searched for repetition."""
+LONG_WORD_CHARS = 32
+_TOKEN = re.compile(r"[^\W\u4e00-\u9fff]+|\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A unit that follows itself `repeats` times; '' and 0 when nothing does at least three times."""
+
+    unit: str
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """Normalised predicted characters, and how many of them belong to no row."""
+
+    predicted_chars: int
+    surplus_chars: int
+
+    @property
+    def share(self) -> float | None:
+        """Surplus / predicted characters, 0..1, 0 is best; None when nothing was predicted."""
+        return self.surplus_chars / self.predicted_chars if self.predicted_chars else None
+
+
+def measure_surplus(pieces: Sequence[tuple[int, bool]]) -> Surplus:
+    """Surplus over (characters, matched to something) of all predicted pieces."""
+    return Surplus(
+        sum(size for size, _ in pieces), sum(size for size, is_matched in pieces if not is_matched)
+    )
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Words, single other characters, and the characters of overlong words; at most `MAX_TOKENS`."""
+    spans: list[tuple[int, int]] = []
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if end - start > LONG_WORD_CHARS:
+            spans += ((i, i + 1) for i in range(start, min(end, start + MAX_TOKENS)))
+        else:
+            spans.append((start, end))
+        if len(spans) >= MAX_TOKENS:
+            break
+    return spans[:MAX_TOKENS]
+
+
+def _longest_run(equal: NDArray[np.bool_]) -> tuple[int, int]:
+    """(start, length) of the first longest run of True."""
+    breaks = np.flatnonzero(~equal)
+    edges = np.concatenate(([-1], breaks, [equal.size]))
+    gaps = np.diff(edges) - 1
+    longest = int(gaps.argmax())
+    return int(edges[longest]) + 1, int(gaps[longest])
+
+
+def find_repetition(text: str) -> Repetition:
+    """The adjacent repetition that covers most tokens, the shorter unit on ties.
+
+    With period p, a run of r tokens that each equal the one p before them makes r // p + 1 copies.
+    """
+    spans = _spans(text)
+    numbers: dict[str, int] = {}
+    tokens = np.array(
+        [numbers.setdefault(text[start:end], len(numbers)) for start, end in spans], dtype=np.int32
+    )
+    covered, unit, copies = 0, "", 0
+    for period in range(1, min(MAX_UNIT_TOKENS, tokens.size // MIN_REPEATS) + 1):
+        if covered + period > tokens.size:
+            break
+        start, run = _longest_run(tokens[period:] == tokens[:-period])
+        repeats = run // period + 1
+        if repeats >= MIN_REPEATS and repeats * period > covered:
+            covered, copies = repeats * period, repeats
+            unit = text[spans[start][0] : spans[start + period - 1][1]]
+    return Repetition(unit, copies)

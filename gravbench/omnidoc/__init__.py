@@ -1,0 +1,1 @@
+"""The OmniDocBench v1.6 end-to-end evaluation: page by page matching, then official aggregation."""

@@ -1,0 +1,112 @@
+r"""Tables in a page of Markdown: outermost balanced `<table>` and `tabular` blocks, in linear time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OFFICIAL_MAX_UNCLOSED = 980
+"""The official scorer recurses once for each table that never closes and dies near Python's limit of 1000."""
+
+
+class PredictionCrashError(Exception):
+    """This prediction would crash the official scorer; it is scored worst, with this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSyntax:
+    """How a kind of block is delimited.
+
+    Quirk: the official scanner advances by the lengths of its regular expressions, not of what they match:
+    `skip` characters behind an opening's start, `span` behind a closing's start (one too many for tabular:
+    the character behind `\\end{tabular}` belongs to the block), `restart` behind an unclosed opening.
+    """
+
+    opening: str
+    closing: str
+    skip: int
+    span: int
+    restart: int
+    needs: str = ""
+    """Text that must follow an opening somewhere for it to count (the `>` of a tag)."""
+
+
+TABULAR = BlockSyntax("\\begin{tabular}", "\\end{tabular}", skip=14, span=14, restart=16)
+HTML_TABLE = BlockSyntax("<table", "</table>", skip=8, span=8, restart=16, needs=">")
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    start: int
+    end: int
+    enclosing: int
+
+
+def _scan(text: str, syntax: BlockSyntax, begin: int) -> tuple[list[_Closed], list[int], list[int]]:
+    """Closed blocks, starts of openings that never close, and starts of all delimiters, from `begin` on."""
+    closed: list[_Closed] = []
+    stack: list[int] = []
+    seen: list[int] = []
+    last = text.rfind(syntax.needs) - len(syntax.opening) if syntax.needs else len(text)
+    beyond = len(text) + 1
+    position = begin
+    opening = closing = -1
+    while True:
+        if opening < position:
+            opening = text.find(syntax.opening, position)
+            opening = beyond if opening < 0 or opening > last else opening
+        if closing < position:
+            closing = text.find(syntax.closing, position)
+            closing = beyond if closing < 0 else closing
+        if opening == closing == beyond:
+            return closed, stack, seen
+        seen.append(min(opening, closing))
+        if opening < closing:
+            stack.append(opening)
+            position = opening + syntax.skip
+            continue
+        position = closing + syntax.span
+        if stack:
+            start = stack.pop()
+            closed.append(_Closed(start, position, len(stack)))
+
+
+def outermost_blocks(text: str, syntax: BlockSyntax) -> list[tuple[int, int]]:
+    """Ranges of the outermost complete blocks; openings that never close hide nothing inside them.
+
+    The official scanner starts again `restart` characters behind the first unclosed opening. One scan serves
+    all restarts unless a delimiter lies within those characters.
+    """
+    found: list[tuple[int, int]] = []
+    begin, depth = 0, 0
+    while True:
+        closed, unclosed, seen = _scan(text, syntax, begin)
+        depth += len(unclosed)
+        if depth > OFFICIAL_MAX_UNCLOSED:
+            raise PredictionCrashError(f"{depth} {syntax.opening} that never close: recursion limit")
+        swallowing = _first_swallowing(unclosed, seen, syntax)
+        closed.sort(key=lambda block: block.start)
+        outside = 0
+        for block in closed:
+            while outside < len(unclosed) and unclosed[outside] < block.start:
+                outside += 1
+            if swallowing is not None and block.start > swallowing:
+                break
+            if block.enclosing == outside:
+                found.append((block.start, min(block.end, len(text))))
+        if swallowing is None:
+            return found
+        depth -= sum(start > swallowing for start in unclosed)
+        begin = swallowing + syntax.restart
+
+
+def _first_swallowing(unclosed: list[int], seen: list[int], syntax: BlockSyntax) -> int | None:
+    """First unclosed opening whose restart jumps over a delimiter."""
+    index = 0
+    for start in unclosed:
+        while seen[index] <= start:
+            index += 1
+            if index == len(seen):
+                return None
+        if seen[index] < start + syntax.restart:
+            return start
+    return None

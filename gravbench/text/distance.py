@@ -1,0 +1,65 @@
+"""Levenshtein distance (unit costs, code points), alone, as matrices and inside sliding windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
+
+
+def edit_distance(a: str, b: str) -> int:
+    """Insertions, deletions and substitutions that turn `a` into `b`; 0 when equal."""
+    return int(Levenshtein.distance(a, b))
+
+
+def normalized_distance(a: str, b: str) -> float:
+    """Distance / longer length: 0 equal or both empty, 1 one empty or nothing in common."""
+    longer = max(len(a), len(b))
+    return edit_distance(a, b) / longer if longer else 0.0
+
+
+def distance_matrix(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.float64]:
+    """Normalised distances, [rows, columns]."""
+    if not rows or not columns:
+        return np.zeros((len(rows), len(columns)))
+    edits = cdist(rows, columns, scorer=Levenshtein.distance, dtype=np.int32)
+    row_lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
+    column_lengths = np.fromiter((len(column) for column in columns), dtype=np.int64, count=len(columns))
+    longer = np.maximum(row_lengths[:, None], column_lengths[None, :])
+    return np.asarray(edits / np.maximum(longer, 1), dtype=np.float64)
+
+
+def largest_distance(length: int, share: float, *, strict: bool) -> int:
+    """Largest d with d / length <= share, or < share with `strict`; -1 when there is none."""
+    distance = int(share * length) + 1
+    while distance >= 0:
+        ratio = distance / length
+        if ratio < share or (ratio == share and not strict):
+            return distance
+        distance -= 1
+    return -1
+
+
+def has_close_window(text: str, piece: str, limit: int) -> bool:
+    """Some window of `text` as long as `piece` is at most `limit` edits away from it.
+
+    A window moved by one character changes its distance by at most two, so a window that misses by t
+    excludes the next (t - 1) // 2 ones. False when `piece` is empty or longer than `text`.
+    """
+    size = len(piece)
+    last = len(text) - size
+    if size == 0 or last < 0 or limit < 0:
+        return False
+    if limit >= size or piece in text:
+        return True
+    position = 0
+    distance = Levenshtein.distance
+    while position <= last:
+        missing = distance(text[position : position + size], piece) - limit
+        if missing <= 0:
+            return True
+        position += (missing + 1) // 2
+    return False

@@ -1,0 +1,159 @@
+"""HTML table -> the normal form that OmniDocBench v1.6 compares (sections 7.1, 7.2).
+
+The normal form is a string on purpose: the official scorer decodes entities *before* a second parser
+reads the result, so `&lt;` becomes a real `<` and may swallow what follows. Building the tree of the
+normal form is left to `table_tree`.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+from bs4 import BeautifulSoup
+from bs4.element import NavigableString, PreformattedString, Tag
+
+from gravbench.text.table_plain import normalize_plain_table
+
+_TABLE_START = re.compile(r"<table\b[^>]*>", re.IGNORECASE)
+_TABLE_END = re.compile(r"</table>", re.IGNORECASE)
+_DROPPED_ATTRIBUTES = tuple(
+    re.compile(rf' {name}=".*?"') for name in ("style", "height", "width", "align", "class")
+)
+_TBODY = re.compile(r"</?tbody>")
+_SPACE_RUN = re.compile(r"\s+")
+_COLGROUP = re.compile(r"<colgroup>.*?</colgroup>")
+_BARE_TAGS = tuple(f"<{slash}{name}>" for name in ("sup", "sub", "span", "div", "p") for slash in ("", "/"))
+
+_OPEN = '<html><body><table border="1" >'
+_CLOSE = "</table></body></html>"
+
+# Textual replacement in this order, as officially: a name is replaced wherever its letters stand.
+_SYMBOLS: tuple[tuple[str, str], ...] = (
+    ("\\checkmark", "√"), ("\\checked", "√"), ("\\surd", "√"),
+    ("\\times", "×"), ("\\xmark", "×"), ("\\crossmark", "×"),
+    ("\\pm", "±"), ("\\mp", "∓"),
+    ("\\alpha", "α"), ("\\beta", "β"), ("\\gamma", "γ"), ("\\gama", "γ"), ("\\mu", "μ"),
+    ("\\lambda", "λ"), ("\\theta", "θ"), ("\\eta", "η"), ("\\pi", "π"), ("\\rho", "ρ"),
+    ("\\sigma", "σ"), ("\\omega", "ω"), ("\\delta", "δ"), ("\\Delta", "Δ"),
+    ("\\epsilon", "ε"), ("\\varepsilon", "ε"), ("\\phi", "φ"), ("\\varphi", "φ"), ("\\tau", "τ"),
+    ("\\partial", "∂"), ("\\varnothing", "∅"), ("\\emptyset", "∅"), ("\\sim", "～"),
+)  # fmt: skip
+_GLYPHS = str.maketrans(
+    {**dict.fromkeys("✓✔☑✅🗸", "√"), **dict.fromkeys("✗✘✕✖☒❌╳⨯", "×"), "Ø": "∅", "∼": "～", "〜": "～"}
+)
+_UNESCAPED = re.compile(r"\\([%#&_])")
+_WRAPPERS = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"\$\$([^$<>]{1,128})\$\$",
+        r"\\\[([^$<>]{1,128})\\\]",
+        r"\\\(([^$<>]{1,128})\\\)",
+        r"\$([^$<>]{1,128})\$",
+    )
+)
+_LONE_DASHES = frozenset("-–−－")
+
+
+def normalize_cell_text(text: str) -> str:
+    """One text node of a cell in normal form; the empty string stays empty.
+
+    NFKC, blanks, LaTeX names and look-alike glyphs to one symbol each, math delimiters around the
+    whole text removed layer by layer, a lone dash made an em dash, white space collapsed.
+    """
+    text = unicodedata.normalize("NFKC", text).replace("\xa0", " ").replace("\u200b", "")
+    text = _UNESCAPED.sub(r"\1", _symbols(text))
+    text = _symbols(_strip_math_delimiters(text))
+    if text.strip() in _LONE_DASHES:
+        return "—"
+    return _SPACE_RUN.sub(" ", text).strip()
+
+
+def _symbols(text: str) -> str:
+    if "\\" in text:
+        for name, symbol in _SYMBOLS:
+            text = text.replace(name, symbol)
+    return text.translate(_GLYPHS)
+
+
+def _strip_math_delimiters(text: str) -> str:
+    text = text.strip()
+    while text[:1] in ("$", "\\"):
+        match = next((m for m in (w.fullmatch(text) for w in _WRAPPERS) if m), None)
+        if match is None:
+            return text
+        text = match.group(1).strip()
+    return text
+
+
+def normalize_html_table(source: str) -> str:
+    """The table of `source` as `<html><body><table border="1" >…</table></body></html>`.
+
+    Empty when `source` has no lower-case `<table` (blanks ignored). Two tables in one string become
+    one table with an inner table, because the body is taken greedily.
+    """
+    if "<table" not in source.replace(" ", "").replace("'", '"'):
+        return ""
+    plain = normalize_plain_table(source, normalize_cell_text)
+    return _finish(_rewrite_markup(source) if plain is None else plain)
+
+
+def _rewrite_markup(source: str) -> str:
+    """DOM rewriting: th -> td, thead/tbody/span unwrapped, math -> `$alttext$`, cell texts normalised."""
+    soup = BeautifulSoup(source, "html.parser")
+    for tag in soup.find_all("th"):
+        tag.name = "td"
+    for name in ("thead", "tbody"):
+        for tag in soup.find_all(name):
+            tag.unwrap()
+    for tag in soup.find_all("math"):
+        # An empty alttext yields "$$", exactly as the official scorer leaves it.
+        tag.replace_with(f"${tag.get('alttext', '')}$")
+    for tag in soup.find_all("span"):
+        tag.unwrap()
+    for cell in soup.find_all("td"):
+        _normalize_cell(cell)
+    return html.unescape(str(soup))
+
+
+def _normalize_cell(cell: Tag) -> None:
+    for node in list(cell.find_all(string=True)):
+        if isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
+            node.replace_with(normalize_cell_text(str(node)))
+
+
+def _finish(text: str) -> str:
+    """From the rewritten markup with entities decoded to the final string."""
+    text = _greedy_body(unicodedata.normalize("NFKC", text.replace("\n", "")).strip())
+    for pattern in _DROPPED_ATTRIBUTES:
+        text = pattern.sub("", text)
+    text = _OPEN + _SPACE_RUN.sub(" ", _TBODY.sub("", text)) + _CLOSE
+    text = text.replace("> <", "><")
+    for tag in _BARE_TAGS:
+        text = text.replace(tag, "")
+    end = text.rfind("</colgroup>") + 1
+    return _COLGROUP.sub("", text[: end + 10]) + text[end + 10 :] if end else text
+
+
+def _greedy_body(text: str) -> str:
+    """What `<table\\b[^>]*>(.*)</table>` captures, ignoring case; empty without a match. Linear time."""
+    end = max((match.start() for match in _TABLE_END.finditer(text)), default=-1)
+    opening = _TABLE_START.search(text, 0, end) if end >= 0 else None
+    return text[opening.end() : end] if opening else ""
+
+
+def table_text_lines(normalized: str) -> list[str]:
+    """The rows of a table in normal form as text lines: cells without any white space, joined by a blank.
+
+    Empty cells and empty rows are left out; a table without rows gives one line a cell. All blanks of
+    the markup go first, so `a < b` opens a tag `b` that swallows the end of its cell, as officially.
+    """
+    packed = _SPACE_RUN.sub("", normalized)
+    for name in ("colspan", "rowspan", "border"):
+        packed = packed.replace(f'{name}="', f' {name}="')
+    soup = BeautifulSoup(packed, "html.parser")
+    rows = soup.find_all("tr")
+    groups = [row.find_all("td") for row in rows] if rows else [[cell] for cell in soup.find_all("td")]
+    lines = (" ".join(filter(None, (cell.get_text(strip=True) for cell in cells))) for cells in groups)
+    return [line for line in lines if line]

@@ -1,0 +1,55 @@
+"""The short way through table normalisation, for markup that any parser reads alike.
+
+Model output is nearly always a proper tree of table, tr, td, th and thead tags around plain text. For
+such a string, rewriting tags one by one gives what parsing, editing and printing a DOM gives, about
+thirty times faster. Anything else returns `None`, and the caller takes the long way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+# Text before a tag, then the tag. Text with `<`, `>` or an ampersand needs a real parser.
+_PIECE = re.compile(
+    r"([^<>&\0]*)<(/?)(table|tr|td|th|thead|tbody|html|body)"
+    r"((?: (?:colspan|rowspan|border|style|class|width|height|align)=\"[^\"<>&\0\n]*\")*) ?>"
+)
+_NAME = re.compile(r" ([a-z]+)=\"")
+_UNWRAPPED = frozenset({"thead", "tbody"})
+
+
+def normalize_plain_table(source: str, cell_text: Callable[[str], str]) -> str | None:
+    """Markup of `source` rewritten as the DOM route would, or `None` when it is not plain.
+
+    Plain: only the tags above, lower case, properly nested and closed, attributes in double quotes and
+    not repeated, no reference, no comment, cells that hold text only.
+    """
+    pieces: list[str] = []
+    stack: list[str] = []
+    position = 0
+    while match := _PIECE.match(source, position):
+        position = match.end()
+        text, slash, name, attributes = match.groups()
+        in_cell = bool(stack) and stack[-1] in ("td", "th")
+        if slash:
+            if attributes or not stack or stack.pop() != name:
+                return None
+        elif in_cell or len(stack) > 16 or _has_repeats(attributes):
+            return None
+        else:
+            stack.append(name)
+        pieces.append(cell_text(text) if in_cell else text)
+        if name not in _UNWRAPPED:
+            pieces.append(f"<{slash}{'td' if name == 'th' else name}{attributes}>")
+    rest = source[position:]
+    if stack or not position or any(character in rest for character in "<>&\0"):
+        return None
+    return "".join(pieces) + rest
+
+
+def _has_repeats(attributes: str) -> bool:
+    if not attributes:
+        return False
+    names = _NAME.findall(attributes)
+    return len(names) != len(set(names))
