@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gravbench.suites.manifest import Suite
-
+import gravbench
 from gravbench.protocols import BackendInfo
 from gravbench.records import TASKS, Counters, DecodeConfig, Generation, Request, Rounds, Task, Times, Trace
 from gravbench.runner.options import RunOptions
 from gravbench.runner.path import Outcome, run
 from gravbench.runner.session import Progress
 from gravbench.store.schema import GenRecord, sha256_text
+from gravbench.suites.manifest import Suite
 from gravbench.suites.samples import Sample
 
 AR_STEP_NS = 1_000
 ROUND_NS = 2_000
 PREFILL_NS = 5_000
+
+
+def child_environment() -> dict[str, str]:
+    """Environment in which a child process imports this same gravbench, installed or not."""
+    here = str(Path(gravbench.__file__).resolve().parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}
 
 
 def fake_suite(*, version: int = 1) -> Suite:

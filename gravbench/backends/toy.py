@@ -113,8 +113,8 @@ class ToyModel:
         predicted = []
         for query, token in enumerate(rows):
             seen = [t for key, t in enumerate(rows) if window.mask.sees(query, key)]
-            causal = len(seen) == query + 1
-            if token == MASK and not causal:
+            sees_ahead = window.mask.sees(query, query + 1)
+            if token == MASK and sees_ahead:
                 predicted.append(self._draft(state, slot=query))
             else:
                 predicted.append(self._continuation(state, (*state.cached, *seen)))

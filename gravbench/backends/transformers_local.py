@@ -45,6 +45,7 @@ class TransformersLocal:
         self._files = read_checkpoint(folder)
         self._settings = (device, dtype, threads)
         self._clock = clock
+        self._digest: str | None = None
         try:
             loaded = load(self._files, device=place, dtype=DTYPES[dtype])
             info = _model_info(self._files, loaded.eos_token_ids, loaded.model.config.text_config)
@@ -57,10 +58,11 @@ class TransformersLocal:
     def describe(self) -> BackendInfo:
         device, dtype, threads = self._settings
         info = self.step_model.info
+        self._digest = self._digest or self._files.digest()
         return BackendInfo(
             name="transformers",
             model=self._files.folder.name,
-            model_digest=self._files.digest(),
+            model_digest=self._digest,
             engine=f"lean decoder, torch {torch.__version__}",
             device=device,
             dtype=dtype,

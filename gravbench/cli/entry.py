@@ -25,7 +25,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command; returns the process exit code and lets no exception out."""
     debug = "--debug" in arguments
     _forgiving_streams()
-    signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(
             args=[a for a in arguments if a != "--debug"], prog_name="gravbench", standalone_mode=False
@@ -39,6 +39,10 @@ def run_command_line(arguments: Sequence[str]) -> int:
         if debug:
             traceback.print_exc()
         return _failed(error, arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if code == EXIT_INTERRUPTED:  # the parser catches Ctrl-C itself and returns this
+        return _interrupted(arguments)
     return code if isinstance(code, int) else 0
 
 

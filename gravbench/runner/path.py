@@ -59,6 +59,7 @@ def run(
     """
     clocks = clocks or Clocks()
     chosen = limit_samples(samples, options.limit)
+    environment = capture(environ)  # asks git: no child process may be alive while the lock is held
     with ExitStack() as stack:
         named = stack.enter_context(claim_named(options.out, fresh=options.fresh)) if options.out else None
         if named is None:
@@ -66,7 +67,7 @@ def run(
         backend = stack.enter_context(closing(open_backend(options, suite)))
         backend.check(options.strategies)
         manifest = build_manifest(
-            options, suite, chosen, backend.describe(), environ=environ, now=datetime.now(UTC)
+            options, suite, chosen, backend.describe(), environment=environment, now=datetime.now(UTC)
         )
         claim = (
             open_named(*named, manifest)
@@ -145,7 +146,7 @@ def build_manifest(
     samples: Sequence[Sample],
     info: BackendInfo,
     *,
-    environ: Mapping[str, str],
+    environment: dict[str, JsonValue],
     now: datetime,
 ) -> Manifest:
     """The immutable plan. `identity` holds exactly the fields that two runs must share to be one run."""
@@ -159,7 +160,7 @@ def build_manifest(
         identity_sha=identity_sha,
         plan=order_plan(samples, options.strategies, seed=options.seed),
         model=info.model_dump(mode="json"),
-        environment=capture(environ),
+        environment=environment,
         protocol={
             "interleave": "pairs, ABBA, seeded",
             "warm_up": f"one request per task and arm, at most {WARM_UP_TRIES} tries",

@@ -16,6 +16,9 @@ from gravbench.errors import UsageError
 from gravbench.store.files import disk_error, write_atomic
 from gravbench.store.schema import canonical_json
 
+GRACE_S = 1.0
+"""How long to wait for a holder that is just ending: a killed process can leave a dying child behind."""
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -31,7 +34,7 @@ class RunLock:
 
     def __enter__(self) -> RunLock:
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=GRACE_S, poll_interval=0.02)
         except Timeout:
             owner = _read_owner(self._owner_file) or {}
             raise UsageError(
@@ -55,17 +58,6 @@ class RunLock:
         with contextlib.suppress(OSError):
             self._owner_file.unlink()
         self._lock.release()
-
-
-def is_locked(folder: Path) -> bool:
-    """Whether a live process holds the folder's lock."""
-    probe = FileLock(folder / ".lock")
-    try:
-        probe.acquire(timeout=0)
-    except (Timeout, OSError):
-        return True
-    probe.release()
-    return False
 
 
 def _myself() -> dict[str, object]:

@@ -75,7 +75,10 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
     weight_files = _weight_files(folder)
     for path in weight_files:
         _check_safetensors(path)
-    vocab_size = _field(config.get("text_config", {}), "vocab_size", int, path=folder / "config.json")
+    text_config = config.get("text_config")
+    if not isinstance(text_config, dict):
+        raise EngineError(f"{folder / 'config.json'}: text_config is missing or not an object")
+    vocab_size = _field(text_config, "vocab_size", int, path=folder / "config.json")
     path = folder / BLOCK_DIFFUSION
     return CheckpointFiles(
         folder=folder,

@@ -22,7 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 from gravbench.backends.glm.cache import KvCache
 from gravbench.backends.glm.linear import Linear
 from gravbench.backends.glm.rope import Rope, rotate
-from gravbench.decoding.masks import CAUSAL, Mask, visible
+from gravbench.decoding.masks import CAUSAL, Mask
 
 silu = torch.ops.aten.silu.out
 
@@ -89,7 +89,7 @@ class GlmDecoder:
         )
         self.device, self.dtype = weight.device, weight.dtype
         self.rope = Rope(language.rotary_emb, device=self.device)
-        self._embedding = weight
+        self._embedding: Tensor = weight
         self._layers = [_layer(layer) for layer in language.layers]
         self._norm = _doubled(language.norm)
         self._head = Linear(model.lm_head.weight)
@@ -154,9 +154,9 @@ class GlmDecoder:
     def _rows(self, stream: Tensor, turn: Tensor, cache: KvCache, mask: Mask) -> None:
         g, rows = self.geometry, len(stream)
         doubled, grouped = (2 * g.width,), g.heads != g.kv_heads
+        written, seen = cache.window(rows)
         plain = mask is CAUSAL and cache.length == 0
         bias = None if plain else self._bias(mask, rows, cache)
-        written, seen = cache.window(rows)
         for i, layer in enumerate(self._layers):
             split = layer.qkv.many(self._normed(stream, layer.norm_in)).view(rows, -1, g.head_dim)
             turned = split[:, : g.heads + g.kv_heads, : self.rope.rotary_dim]
@@ -182,7 +182,9 @@ class GlmDecoder:
         """
         kept = self._masks.get((mask, rows))
         if kept is None or kept.shape[1] != cache.capacity:
-            hidden = ~torch.tensor(visible(mask, rows))
+            hidden = torch.ones(rows, rows, dtype=torch.bool).triu(1)
+            if mask.causal_rows is not None:
+                hidden[mask.causal_rows :] = False
             kept = torch.zeros(rows, cache.capacity, dtype=self.dtype)
             kept[:, cache.capacity - rows :].masked_fill_(hidden, torch.finfo(self.dtype).min)
             kept = self._masks[mask, rows] = kept.to(self.device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,18 +48,19 @@ def load(files: CheckpointFiles, *, device: torch.device, dtype: torch.dtype) ->
 
     folder = str(files.folder)
     try:
-        model, info = GlmOcrForConditionalGeneration.from_pretrained(
-            folder,
-            dtype=dtype,
-            attn_implementation="sdpa",
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-        model = model.to(device).eval()
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        image_processor = _image_processor(files.folder)
+        with _quiet():
+            model, info = GlmOcrForConditionalGeneration.from_pretrained(
+                folder,
+                dtype=dtype,
+                attn_implementation="sdpa",
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+            model = model.to(device).eval()
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+            image_processor = _image_processor(files.folder)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # the loader raises whatever a broken file leads it to
@@ -100,6 +103,22 @@ def prefix_positions(
     return positions[:, 0]  # type: ignore[no-any-return]
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Neither progress bars nor advice on the terminal while loading; as it was afterwards."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
 def _image_processor(folder: Path) -> Any:
     """The processor's PIL version, which needs no torchvision."""
     from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
@@ -111,6 +130,7 @@ def _eos_token_ids(model: Any, folder: Path) -> tuple[int, ...]:
     """End tokens of generation_config.json, else of config.json; one id or a list."""
     for source in (model.generation_config, model.config.text_config, model.config):
         value = getattr(source, "eos_token_id", None)
-        if value is not None:
-            return (value,) if isinstance(value, int) else tuple(value)
+        ids = (value,) if isinstance(value, int) else tuple(value or ())
+        if ids:
+            return ids
     raise EngineError(f"{folder / 'generation_config.json'}: eos_token_id is missing")

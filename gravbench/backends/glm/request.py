@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from PIL import Image
 
-from gravbench.errors import EngineError
+from gravbench.errors import DataError, EngineError
+from gravbench.imaging import load_image
 from gravbench.records import Request, Task
 
 PROMPTS: dict[Task, str] = {
@@ -57,7 +57,10 @@ class Prompter:
 def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
     if getattr(tokenizer, "chat_template", None):
         message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
-        text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        try:
+            text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template is a program of the checkpoint's author
+            raise EngineError(f"chat template: does not render ({error})") from error
     else:
         text = _TEMPLATE.format(prompt=prompt)
     return list(tokenizer.encode(text, add_special_tokens=False))
@@ -67,14 +70,12 @@ def read_pixels(request: Request, processor: Any) -> Pixels:
     """Open, resize, normalise and cut the image into patches; `SampleError` when that cannot be done."""
     path = request.image_path
     try:
-        with Image.open(path) as opened:
-            image = opened.convert("RGB")
+        image = load_image(path).convert("RGB")
         prepared = processor(images=[image], return_tensors="pt")
-    except FileNotFoundError as error:
-        raise SampleError(f"{path}: no such image") from error
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        reason = " ".join(str(error).split())
-        raise SampleError(f"{path}: the image does not decode ({reason})") from error
+    except DataError as error:
+        raise SampleError(" ".join(error.message.split())) from error
+    except ValueError as error:
+        raise SampleError(f"{path}: {image.width} x {image.height} pixels: {error}") from error
     grid = prepared["image_grid_thw"]
     return Pixels(
         patches=prepared["pixel_values"],

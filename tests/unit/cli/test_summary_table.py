@@ -1,0 +1,64 @@
+import io
+import re
+
+from rich.console import Console
+from run_support import FakeBackend, run_fake
+
+from gravbench.cli.progress import PlainProgress
+from gravbench.cli.summary_table import summary_parts
+
+
+def rendered(summary, *, width: int = 100) -> str:  # type: ignore[no-untyped-def]
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, highlight=False)
+    for part in summary_parts(summary):
+        console.print(part)
+    return stream.getvalue()
+
+
+def test_table_fits_100_columns_without_colour(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    strategies = ("ar", "selfspec:block=16", "selfspec:block=32,legacy=1")
+    outcome = run_fake(tmp_path / "r", samples=12, strategies=strategies)
+    text = rendered(outcome.summary)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\x1b" not in text
+    for word in (
+        *strategies,
+        "TPF",
+        "accepted/round",
+        "committed/round",
+        "decode speedup",
+        "request speedup",
+        "failed",
+    ):
+        assert word in text
+    assert "12/12 (100.0%)" in text
+    assert re.search(r"\d\.\d\dx \[\d\.\d\d, \d\.\d\d\]", text)
+
+
+def test_what_was_not_measured_is_a_dash_and_warnings_are_words(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    failing = frozenset(f"{task}-{i:03d}" for task in ("text", "table", "formula") for i in range(6))
+    outcome = run_fake(tmp_path / "r", backend=FakeBackend(failing=failing))
+    text = rendered(outcome.summary)
+    assert re.search(r"selfspec +- +- +- +- +-", text)
+    assert "warning: 6 of 6 samples failed" in text
+
+
+def test_markup_in_names_is_shown_not_obeyed(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    outcome = run_fake(tmp_path / "[red]r", strategies=("ar", "[bold]x"))
+    assert "[bold]x" in rendered(outcome.summary)
+    assert "[red]r" in rendered(outcome.summary)
+
+
+def test_plain_progress_tells_what_is_left() -> None:
+    ticks = iter([0.0, 1.0, 20.0, 40.0])
+    stream = io.StringIO()
+    progress = PlainProgress(stream, clock=lambda: next(ticks))
+    progress.start(done=1, total=4)
+    for _ in range(3):
+        progress.advance()
+    assert stream.getvalue().splitlines() == [
+        "gravbench: 3 of 4 generations to do",
+        "gravbench: 3/4 generations, about 10 s left",
+        "gravbench: 4/4 generations, about 0 s left",
+    ]
