@@ -9,14 +9,15 @@ from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.summary_table import summary_parts
 from gravbench.runner.path import rescore
 from gravbench.store.rundir import RunDirectory
-from gravbench.suites.manifest import load_samples, load_suite
+from gravbench.runner.suite_data import samples_of_run
+from gravbench.suites.manifest import load_suite
 
 
 def score_run(run_dir: Path, *, as_json: bool) -> int:
     """Score again and print the summary."""
     manifest = RunDirectory(run_dir).manifest()
     suite = load_suite(str(manifest.identity["suite"]))
-    summary = rescore(run_dir, suite, load_samples(suite))
+    summary = rescore(run_dir, suite, samples_of_run(manifest, suite))
     if as_json:
         print_json(summary_json(summary))
     else:

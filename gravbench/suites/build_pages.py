@@ -1,0 +1,121 @@
+"""Build `pages-mini` and `semantic-shuffle` again from their generators: same ground truth, same pixels."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gravbench.imaging import bytes_digest
+from gravbench.suites.pages import entry_digest
+from gravbench.suites.samples import Annotation
+from gravbench.synth import Crop
+from gravbench.synth.page import SynthPage, render_page
+from gravbench.synth.page_plan import Columns
+from gravbench.synth.shuffled_line import shuffled_pair
+
+FIRST_SEED = 1_000_000
+"""Far from the low seeds that training uses."""
+
+ONE_COLUMN, TWO_COLUMNS = 14, 12
+SHUFFLED_PAGES, SHUFFLED_LINES = 6, 40
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPages:
+    """What a build wrote: pages, bytes of PNG, and the digest of the annotation file."""
+
+    pages: int
+    image_bytes: int
+    annotation_sha256: str
+
+
+def mini_pages() -> Iterator[tuple[str, SynthPage]]:
+    """(image name, page) of pages-mini."""
+    layouts: list[Columns] = [1] * ONE_COLUMN + [2] * TWO_COLUMNS
+    for number, columns in enumerate(layouts):
+        name = f"page-{number:02}.png"
+        yield name, render_page(FIRST_SEED + number, columns=columns, split="heldout", name=name)
+
+
+def shuffled_pages() -> Iterator[tuple[str, SynthPage]]:
+    """(image name, page) of semantic-shuffle: each page as written, then with its words shuffled."""
+    for number in range(SHUFFLED_PAGES):
+        columns: Columns = 1 if number % 3 else 2
+        for variant in ("plain", "shuffled"):
+            name = f"pair-{number:02}-{variant}.png"
+            page = render_page(
+                FIRST_SEED + 500 + number,
+                columns=columns,
+                split="heldout",
+                name=name,
+                shuffle=variant == "shuffled",
+            )
+            page.entry["page_info"]["page_attribute"] |= {"pair": f"pair-{number:02}", "words": variant}
+            yield name, page
+
+
+def build_pages_mini(out_dir: str | Path) -> BuiltPages:
+    """Write `OmniDocBench.json`, `images/*.png` and `digests.json` under `out_dir`.
+
+    Fonts of Debian are needed (`DataError` names the missing package).
+    """
+    return write_pages(mini_pages(), Path(out_dir))
+
+
+def build_semantic_shuffle(out_dir: str | Path) -> tuple[BuiltPages, str]:
+    """Write pages, and lines with their `samples.jsonl`; returns what was built and the lines' digest."""
+    folder = Path(out_dir)
+    built = write_pages(shuffled_pages(), folder)
+    lines: list[str] = []
+    for number in range(SHUFFLED_LINES):
+        pair = shuffled_pair(FIRST_SEED + 900 + number)
+        lines += [_line(folder, number, variant, crop) for variant, crop in pair]
+    data = "".join(sorted(lines)).encode("utf-8")
+    (folder / "samples.jsonl").write_bytes(data)
+    return built, bytes_digest(data)
+
+
+def write_pages(pages: Iterator[tuple[str, SynthPage]], folder: Path) -> BuiltPages:
+    """Write pages in the OmniDocBench layout, with the digests that tell a partial copy from a changed one."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    entries: list[dict[str, Any]] = []
+    digests: dict[str, tuple[str, str]] = {}
+    total = 0
+    for name, page in pages:
+        png = _png(page.image)
+        (folder / "images" / name).write_bytes(png)
+        total += len(png)
+        entries.append(page.entry)
+        digests[name] = (entry_digest(page.entry), bytes_digest(png))
+    data = json.dumps(entries, ensure_ascii=False, indent=1).encode("utf-8")
+    (folder / "OmniDocBench.json").write_bytes(data)
+    (folder / "digests.json").write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+    return BuiltPages(pages=len(entries), image_bytes=total, annotation_sha256=bytes_digest(data))
+
+
+def _png(image: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, format="PNG", optimize=True)
+    return stream.getvalue()
+
+
+def _line(folder: Path, number: int, variant: str, crop: Crop) -> str:
+    sample_id = f"line-{number:02}-{variant}"
+    png = _png(crop.image)
+    (folder / "images" / f"{sample_id}.png").write_bytes(png)
+    annotation = Annotation(
+        sample_id=sample_id,
+        task="text",
+        image=f"images/{sample_id}.png",
+        image_sha256=bytes_digest(png),
+        reference=crop.text,
+        attributes={"pair": f"line-{number:02}", "words": variant, "font": crop.font},
+    )
+    return json.dumps(annotation.model_dump(), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+__all__ = ["BuiltPages", "build_pages_mini", "build_semantic_shuffle", "mini_pages", "shuffled_pages"]
