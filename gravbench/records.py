@@ -120,12 +120,16 @@ class Trace(Record):
         r, c = self.rounds, self.counters
         lengths = {len(r.offered), len(r.accepted), len(r.committed), len(r.forwards)}
         if lengths != {c.rounds}:
-            raise ValueError(f"rounds has columns of lengths {sorted(lengths)}, counters.rounds is {c.rounds}")
+            raise ValueError(
+                f"rounds has columns of lengths {sorted(lengths)}, counters.rounds is {c.rounds}"
+            )
         if sum(r.committed) != c.decode_tokens:
             raise ValueError(f"rounds commit {sum(r.committed)} tokens, decode tokens are {c.decode_tokens}")
         for offered, accepted, committed in zip(r.offered, r.accepted, r.committed, strict=True):
             if not 0 <= accepted <= offered or not 0 <= committed <= accepted + 2:
-                raise ValueError(f"impossible round: offered {offered}, accepted {accepted}, committed {committed}")
+                raise ValueError(
+                    f"impossible round: offered {offered}, accepted {accepted}, committed {committed}"
+                )
         if sum(r.forwards) != c.decode_forwards:
             raise ValueError(f"rounds make {sum(r.forwards)} forwards, counters say {c.decode_forwards}")
         return self

@@ -26,9 +26,11 @@ from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecor
 
 BASE = "ar"
 
-FLOOR_ACCEPTED_PER_ROUND = 0.05
+FLOOR_ACCEPTED_PER_ROUND = 0.5
+FLOOR_ACCEPTANCE_RATE = 0.1
 FLOOR_MIN_ROUNDS = 20
-"""A drafter below this many accepted tokens a round, over at least this many rounds, is not drafting."""
+"""A drafter below both, over at least this many rounds, is not drafting: chance alone (loops, runs of one
+character) gives a few tenths of a token a round, and below half a token no draft pays for its forward."""
 
 
 class Speedups(Record):
@@ -194,15 +196,11 @@ def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_sampl
         found.append(f"{failed} of {n_samples} samples failed; they score worst and stay in every mean")
     for arm, strategy in strategies.items():
         counters = strategy.counters
-        if (
-            counters.draft_offered > 0
-            and counters.rounds >= FLOOR_MIN_ROUNDS
-            and (counters.accepted_draft or 0.0) < FLOOR_ACCEPTED_PER_ROUND
-        ):
+        if at_acceptance_floor(counters):
             found.append(
                 f"{arm}: acceptance is at its floor ({counters.draft_accepted} of {counters.draft_offered} "
-                "draft tokens accepted): mask_token_id in block_diffusion.json may be wrong, or the "
-                "checkpoint was not trained to draft"
+                f"draft tokens accepted, {counters.accepted_draft or 0:.2f} a round): mask_id in "
+                "block_diffusion.json may be wrong, or the checkpoint was not trained to draft"
             )
         identity = strategy.identical_to_ar
         if identity is not None and identity.n < identity.of:
@@ -210,6 +208,15 @@ def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_sampl
         if counters.loops:
             found.append(f"{arm}: {counters.loops} outputs end in a repetition loop")
     return found
+
+
+def at_acceptance_floor(counters: CounterSummary) -> bool:
+    """Whether a drafting strategy accepts so little that its drafts look like chance."""
+    if counters.draft_offered == 0 or counters.rounds < FLOOR_MIN_ROUNDS:
+        return False
+    per_round = counters.draft_accepted / counters.rounds
+    rate = counters.draft_accepted / counters.draft_offered
+    return per_round < FLOOR_ACCEPTED_PER_ROUND and rate < FLOOR_ACCEPTANCE_RATE
 
 
 def _inputs_sha(manifest: Manifest, pairs: Pairs, scores: Sequence[ScoreRecord]) -> str:

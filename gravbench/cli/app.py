@@ -148,11 +148,18 @@ def run(
 
 
 @app.command()
-def score(run: RunArgument, json: JsonFlag = False) -> int:
+def score(
+    run: RunArgument,
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Suite of the references. Default: the run's own.", show_default=False),
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
     """Score a finished run again from its records. Loads no model."""
     from gravbench.cli.score_command import score_run
 
-    return score_run(run, as_json=json)
+    return score_run(run, suite=suite, as_json=json)
 
 
 @app.command()
@@ -239,3 +246,46 @@ def suites_fetch(
     from gravbench.cli.suite_data_command import fetch
 
     return fetch(name, data=data, quiet=quiet)
+
+
+@app.command()
+def train(
+    out: Annotated[
+        Path, typer.Option(help="Training folder; an unfinished one continues.", show_default=False)
+    ],
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            help="GLM-OCR checkpoint folder to start from. Default: a new small model.", show_default=False
+        ),
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Trained wall-clock time: 90m, 2h or seconds.")] = "1h",
+    processes: Annotated[int, typer.Option(min=1, help="Processes, one core each.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of crops, noise and weights.")] = 0,
+    block: Annotated[int, typer.Option(min=1, help="Block size runs will draft by default.")] = 8,
+    matrix_lr: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Muon rate. Default: 0.02, with --init 0.001.", show_default=False),
+    ] = None,
+    other_lr: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="AdamW rate. Default: 2e-3, with --init 1e-4.", show_default=False),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+) -> int:
+    """Train a model that reads and drafts: AR and block diffusion jointly, on synthetic crops."""
+    from gravbench.cli.train_command import run_training
+
+    return run_training(
+        out=out,
+        init=init,
+        budget=budget,
+        processes=processes,
+        seed=seed,
+        block=block,
+        matrix_lr=matrix_lr,
+        other_lr=other_lr,
+        device=device,
+        quiet=quiet,
+    )

@@ -47,15 +47,10 @@ def _parts(diagnosis: Diagnosis) -> list[Table | Text]:
         table.add_row(check.name, Text(check.status, style=_STYLE[check.status]), Text(found))
     parts: list[Table | Text] = [table]
     if diagnosis.forward_cost is not None:
-        costs = Table(
-            box=SIMPLE_HEAD,
-            pad_edge=False,
-            title="c(Q)/c(1): cost of a forward on Q rows",
-            title_justify="left",
-        )
+        costs = Table(box=SIMPLE_HEAD, pad_edge=False)
         costs.add_column("Q", justify="right")
         costs.add_column("c(Q)/c(1)", justify="right")
         for rows, cost in diagnosis.forward_cost.items():
             costs.add_row(rows, f"{cost:.2f}")
-        parts.append(costs)
+        parts += [Text("c(Q)/c(1): cost of one forward on Q rows, in forwards on one row"), costs]
     return parts

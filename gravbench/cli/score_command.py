@@ -13,11 +13,11 @@ from gravbench.runner.suite_data import samples_of_run
 from gravbench.suites.manifest import load_suite
 
 
-def score_run(run_dir: Path, *, as_json: bool) -> int:
-    """Score again and print the summary."""
+def score_run(run_dir: Path, *, suite: str | None, as_json: bool) -> int:
+    """Score again and print the summary. `suite` overrides where the manifest says the suite lies."""
     manifest = RunDirectory(run_dir).manifest()
-    suite = load_suite(str(manifest.identity["suite"]))
-    summary = rescore(run_dir, suite, samples_of_run(manifest, suite))
+    loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
+    summary = rescore(run_dir, loaded, samples_of_run(manifest, loaded))
     if as_json:
         print_json(summary_json(summary))
     else:

@@ -186,6 +186,7 @@ def build_manifest(
         model=info.model_dump(mode="json"),
         environment=environment,
         protocol={
+            "suite_source": options.suite if options.suite == suite.name else suite.manifest_path,
             "interleave": "pairs, ABBA, seeded",
             "warm_up": f"one request per task and arm, at most {WARM_UP_TRIES} tries",
             "reps": 1,

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL.Image import Resampling
 from torch import Tensor
 
 from gravbench.synth import Crop
 from gravbench.training.layout import NO_TARGET, PAD, Row, lay_out, prefix_positions
-from gravbench.training.vocabulary import EOS, MASK, Speller, prompt_ids
+from gravbench.training.vocabulary import EOS, MASK, Spelling, prompt_ids, spelling_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -23,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 class Lexicon:
     """What turning text into rows needs to know of a checkpoint."""
 
-    speller: Speller
+    speller: Spelling
     prefixes: dict[str, tuple[list[int], int]]
     """task -> (prefix ids with one image token, index of that image token)."""
     image_id: int
@@ -32,6 +33,8 @@ class Lexicon:
     patch: int
     mean: float
     std: float
+    pixels: tuple[int, int]
+    """Fewest and most pixels the processor allows, two frames counted."""
 
     @classmethod
     def of(cls, tokenizer: Any, processor: Any) -> Lexicon:
@@ -42,7 +45,7 @@ class Lexicon:
             ids = prompt_ids(tokenizer, task, image_tokens=1)
             prefixes[task] = (ids, ids.index(image_id))
         return cls(
-            speller=Speller.of(tokenizer),
+            speller=spelling_of(tokenizer),
             prefixes=prefixes,
             image_id=image_id,
             mask_id=tokenizer.convert_tokens_to_ids(MASK),
@@ -50,6 +53,7 @@ class Lexicon:
             patch=processor.patch_size,
             mean=processor.image_mean[0],
             std=processor.image_std[0],
+            pixels=(processor.size["shortest_edge"], processor.size["longest_edge"]),
         )
 
 
@@ -73,15 +77,29 @@ def patchify(grey: npt.NDArray[np.uint8], *, patch: int, mean: float, std: float
     return np.ascontiguousarray(blocks.reshape(h * w, patch * patch))
 
 
+def fit(crop: Crop, lexicon: Lexicon) -> tuple[npt.NDArray[np.uint8], float, float]:
+    """Grey pixels at the size the processor would give, and the scale of x and y."""
+    from transformers.models.glm46v.image_processing_pil_glm46v import smart_resize
+
+    width, height = crop.image.size
+    factor = 2 * lexicon.patch
+    least, most = lexicon.pixels
+    h, w = smart_resize(2, height, width, factor=factor, min_pixels=least, max_pixels=most)
+    image = crop.image.convert("L")
+    if (w, h) != image.size:
+        image = image.resize((w, h), Resampling.BICUBIC)
+    return np.asarray(image), w / width, h / height
+
+
 def make_example(crop: Crop, lexicon: Lexicon) -> Example:
     """Spell and patchify one crop."""
-    grey = np.asarray(crop.image.convert("L"))
+    grey, scale_x, scale_y = fit(crop, lexicon)
     ids, starts = lexicon.speller.encode(crop.text)
     ink = np.full((len(ids), 2), np.nan, dtype=np.float32)
     for i, start in enumerate(starts):  # a tag or command has no ink of its own, a letter is one character
         found = crop.anchors[start]
         if found is not None:
-            ink[i] = found
+            ink[i] = found[0] * scale_x, found[1] * scale_y
     grid = (grey.shape[0] // lexicon.patch // 2, grey.shape[1] // lexicon.patch // 2)
     template, at = lexicon.prefixes[crop.task]
     prefix = [*template[:at], *[lexicon.image_id] * (grid[0] * grid[1]), *template[at + 1 :]]
@@ -117,6 +135,15 @@ class Batch:
     glyph_cell: Tensor
     glyph_half: Tensor
     glyph_label: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on `device`."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in Batch.__slots__}
+        moved: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in values.items()}
+        return Batch(**moved)
+
+
+GLYPH_COLUMNS = tuple(name for name in Batch.__slots__ if name.startswith("glyph_"))
 
 
 def patch_coordinates(grid: tuple[int, int]) -> Ints:
@@ -193,7 +220,7 @@ def collate(
     patches = np.zeros((size, n, lexicon.patch**2), dtype=np.float32)
     patch_at = np.zeros((size, n, 2), dtype=np.int64)
     valid = np.zeros((size, n), dtype=bool)
-    glyphs: list[tuple[Ints, ...]] = []
+    glyphs: list[tuple[npt.NDArray[Any], ...]] = []
     for b, (e, r) in enumerate(zip(examples, rows, strict=True)):
         t, s = len(r.ids), len(e.prefix)
         for name, table in columns.items():
@@ -209,7 +236,12 @@ def collate(
         glyphs.append((np.full(len(label), b), index, weight, cells, half, label))
     glyph = [torch.from_numpy(np.concatenate(parts)) for parts in zip(*glyphs, strict=True)]
     return Batch(
-        torch.from_numpy(patches), torch.from_numpy(patch_at), torch.from_numpy(valid),
-        *(torch.from_numpy(columns[f]) for f in ("ids", "kind", "slot", "block", "label")),
-        torch.from_numpy(positions), torch.from_numpy(cell), lexicon.prefixes["text"][1], *glyph,
-    )  # fmt: skip
+        patches=torch.from_numpy(patches),
+        patch_at=torch.from_numpy(patch_at),
+        patch_valid=torch.from_numpy(valid),
+        **{name: torch.from_numpy(table) for name, table in columns.items()},
+        positions=torch.from_numpy(positions),
+        cell=torch.from_numpy(cell),
+        image_at=lexicon.prefixes["text"][1],
+        **dict(zip(GLYPH_COLUMNS, glyph, strict=True)),
+    )

@@ -47,7 +47,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 def attention_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where `mask` is true, the most negative finite value elsewhere."""
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(
+        ~mask, torch.finfo(dtype).min
+    )
 
 
 def vision_angles(visual: Any, positions: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ S is image + prompt, kept once. x_0 is the clean response, token-causal, the AR 
 copy: block k sees S, its own block in both directions, and x_0 before the block; the views never see each
 other and x_0 never sees x_t (GravityOCR's joint recipe). Row j of every stream predicts token j + 1 (token
 shift); the first response token is predicted by the last row of S. Blocks are response-relative with a
-random phase; tokens after the response are EOS, and only blocks that start at or before the first EOS are kept.
+random phase; tokens after the response are EOS; only blocks that start at or before the first EOS stay.
 """
 
 from __future__ import annotations
@@ -49,11 +49,18 @@ def noise(starts: Ints, *, rng: np.random.Generator, eps: float = 1e-3) -> npt.N
     """Which slots view A masks: per block p = (1-eps) u + eps, u ~ U[0,1], then Bernoulli(p) per slot."""
     _, inverse = np.unique(starts, return_inverse=True)
     p = (1 - eps) * rng.random(inverse.max() + 1) + eps
-    return rng.random(len(starts)) < p[inverse]
+    masked: npt.NDArray[np.bool_] = rng.random(len(starts)) < p[inverse]
+    return masked
 
 
 def noised_view(
-    response: Sequence[int], *, starts: Ints, masked: npt.NDArray[np.bool_], kind: int, mask_id: int, eos_id: int
+    response: Sequence[int],
+    *,
+    starts: Ints,
+    masked: npt.NDArray[np.bool_],
+    kind: int,
+    mask_id: int,
+    eos_id: int,
 ) -> Row:
     """The x_t stream of one view. A row is supervised when the token it predicts is masked in this view."""
     n = len(starts)
@@ -132,7 +139,7 @@ def visibility(kind: Tensor, slot: Tensor, block: Tensor) -> Tensor:
     noisy = (q_kind == VIEW_A) | (q_kind == VIEW_B)
     noisy_sees_clean = noisy & (k_kind == CLEAN) & (k_slot < q_block)
     own_block = noisy & (q_kind == k_kind) & (q_block == k_block)
-    itself = torch.eye(kind.shape[1], dtype=torch.bool)
+    itself = torch.eye(kind.shape[1], dtype=torch.bool, device=kind.device)
     return (causal | response_sees_prefix | noisy_sees_clean | own_block | itself)[:, None]
 
 

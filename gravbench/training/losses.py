@@ -47,16 +47,23 @@ class Losses:
     parts: dict[str, float]
 
 
-def ink_loss(heads: InkHeads, features: Tensor, tokens: Tensor, batch: Batch) -> tuple[Tensor, float]:
-    """Cross-entropy of every inked token from patch features and from merged tokens, and patch accuracy."""
-    if not len(batch.glyph_row):
+def ink_loss(
+    heads: InkHeads, features: Tensor, tokens: Tensor, batch: Batch, *, weight: float
+) -> tuple[Tensor, float]:
+    """Cross-entropy of every inked token from patch features and from merged tokens, and patch accuracy.
+
+    Zero, and not computed, when its `weight` is zero.
+    """
+    if not len(batch.glyph_row) or not weight:
         return features.sum() * 0.0, 0.0
     row = batch.glyph_row[:, None]
     gathered = features[row, batch.glyph_patches]  # [M, 4, width]
     mixed = (gathered * batch.glyph_weights[..., None].to(gathered.dtype)).sum(1)
     fine = heads.patch(mixed).float()
     coarse = heads.cell(tokens[batch.glyph_row, batch.glyph_cell]).float()
-    coarse = coarse.view(len(coarse), 2, -1)[torch.arange(len(coarse)), batch.glyph_half]
+    coarse = coarse.view(len(coarse), 2, -1)[
+        torch.arange(len(coarse), device=coarse.device), batch.glyph_half
+    ]
     loss = F.cross_entropy(fine, batch.glyph_label) + F.cross_entropy(coarse, batch.glyph_label)
     return loss, float((fine.argmax(-1) == batch.glyph_label).float().mean())
 
@@ -72,7 +79,7 @@ def pointer_loss(pointer: Pointer, batch: Batch, cells: Tensor) -> Tensor:
     most = int(cells.max())
     keys = pointer.key[:, batch.image_at : batch.image_at + most].float()
     scores = torch.einsum("btd,bnd->btn", pointer.query.float(), keys) * pointer.key.shape[-1] ** -0.5
-    outside = torch.arange(most)[None] >= cells[:, None]
+    outside = torch.arange(most, device=cells.device)[None] >= cells[:, None]
     scores = scores.masked_fill(outside[:, None], float("-inf"))
     return F.cross_entropy(scores[rows, columns], batch.cell[rows, columns])
 
@@ -81,12 +88,12 @@ def joint_loss(model: Any, heads: InkHeads, batch: Batch, weights: Weights) -> L
     """All losses of one batch; with `weights.decoder` false only the image features are trained."""
     visual, language = model.model.visual, model.model.language_model
     features, tokens = vision_forward(visual, batch.patches, batch.patch_at, batch.patch_valid)
-    ink, ink_accuracy = ink_loss(heads, features, tokens, batch)
+    ink, ink_accuracy = ink_loss(heads, features, tokens, batch, weight=weights.ink)
     if not weights.decoder:
         return Losses(ink, {"ink": float(ink.detach()), "ink_acc": ink_accuracy})
     cells = batch.patch_valid.sum(1) // 4
     embeds = language.embed_tokens(batch.ids)
-    seen = torch.arange(tokens.shape[1])[None] < cells[:, None]
+    seen = torch.arange(tokens.shape[1], device=tokens.device)[None] < cells[:, None]
     is_image = (batch.ids == model.config.image_token_id) & (batch.kind == PREFIX)
     embeds = embeds.masked_scatter(is_image[..., None], tokens[seen].to(embeds.dtype))
     mask = visibility(batch.kind, batch.slot, batch.block)
@@ -103,11 +110,14 @@ def joint_loss(model: Any, heads: InkHeads, batch: Batch, weights: Weights) -> L
     point = pointer_loss(pointer, batch, cells)
     total = (ar + weights.draft * draft) / (1 + weights.draft) + weights.ink * ink + weights.pointer * point
     hit = (logits.argmax(-1) == label).float()
+    parts = {"ar": ar, "draft": draft, "ink": ink, "pointer": point}
     return Losses(
         total,
         {
-            "ar": float(ar.detach()), "draft": float(draft.detach()), "ink": float(ink.detach()), "pointer": float(point.detach()),
-            "ar_acc": float(hit[causal].mean()), "draft_acc": float(hit[~causal].mean()),
-            "ink_acc": ink_accuracy, "tokens": float((batch.kind != PAD).sum()),
+            **{name: float(part.detach()) for name, part in parts.items()},
+            "ar_acc": float(hit[causal].mean()),
+            "draft_acc": float(hit[~causal].mean()),
+            "ink_acc": ink_accuracy,
+            "tokens": float((batch.kind != PAD).sum()),
         },
-    )  # fmt: skip
+    )

@@ -28,7 +28,8 @@ def orthogonalise(g: Tensor, *, steps: int = 5) -> Tensor:
     for _ in range(steps):
         s = x @ x.mT
         x = a * x + (b * s + c * (s @ s)) @ x
-    return (x.mT if flip else x).float()
+    polar: Tensor = (x.mT if flip else x).float()
+    return polar
 
 
 def as_matrix(t: Tensor) -> Tensor:
@@ -40,7 +41,12 @@ class Optimizer:
     """Masters in float32, one `step` for everything; state goes into and comes from a flat dictionary."""
 
     def __init__(
-        self, named: Iterable[tuple[str, nn.Parameter]], *, rank: int = 0, world: int = 1, weight_decay: float = 0.01
+        self,
+        named: Iterable[tuple[str, nn.Parameter]],
+        *,
+        rank: int = 0,
+        world: int = 1,
+        weight_decay: float = 0.01,
     ) -> None:
         self.params = dict(named)
         self.rank, self.world, self.weight_decay = rank, world, weight_decay
@@ -67,11 +73,14 @@ class Optimizer:
         return norm
 
     def _averaged_gradients(self) -> dict[str, Tensor]:
-        grads = {n: torch.zeros_like(self.masters[n]) if p.grad is None else p.grad.float() for n, p in self.params.items()}
+        grads = {
+            n: torch.zeros_like(self.masters[n]) if p.grad is None else p.grad.float()
+            for n, p in self.params.items()
+        }
         if self.world > 1:
             flat = torch.cat([g.reshape(-1) for g in grads.values()])
             dist.all_reduce(flat)
-            pieces = (flat / self.world).split([g.numel() for g in grads.values()])
+            pieces = (flat / self.world).split_with_sizes([g.numel() for g in grads.values()])
             grads = {n: piece.view_as(g) for (n, g), piece in zip(grads.items(), pieces, strict=True)}
         return grads
 
@@ -92,7 +101,7 @@ class Optimizer:
         if self.world > 1:
             flat = torch.cat([u.reshape(-1) for u in updates.values()]).bfloat16()
             dist.all_reduce(flat)
-            pieces = flat.float().split([u.numel() for u in updates.values()])
+            pieces = flat.float().split_with_sizes([u.numel() for u in updates.values()])
             updates = {n: p.view_as(u) for (n, u), p in zip(updates.items(), pieces, strict=True)}
         for name, u in updates.items():
             self.masters[name].mul_(1 - lr * self.weight_decay).add_(u, alpha=-lr)
@@ -104,11 +113,18 @@ class Optimizer:
             g = grads[name] * clip
             self.first[name].mul_(b1).add_(g, alpha=1 - b1)
             self.second[name].mul_(b2).addcmul_(g, g, value=1 - b2)
-            self.masters[name].addcdiv_(self.first[name] / c1, (self.second[name] / c2).sqrt() + eps, value=-lr)
+            self.masters[name].addcdiv_(
+                self.first[name] / c1, (self.second[name] / c2).sqrt() + eps, value=-lr
+            )
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Everything a resumed run needs, tensors only."""
-        return {"masters": self.masters, "momentum": self.momentum, "first": self.first, "second": self.second}
+        return {
+            "masters": self.masters,
+            "momentum": self.momentum,
+            "first": self.first,
+            "second": self.second,
+        }
 
     def load(self, state: dict[str, dict[str, Tensor]], *, steps: int) -> None:
         """Inverse of `state`; parameters take the masters' values."""

@@ -15,8 +15,8 @@ EXAMPLES: dict[str, int] = {"short": 20, "line": 12, "paragraph": 5, "table": 5,
 class Curriculum:
     """Stage borders as shares of the budget.
 
-    Until `vision_only` the image features learn alone; until `alignment` mostly short text; then the full mix, which
-    never drops lines. From `decay` on the learning rate falls linearly to zero.
+    Until `vision_only` the image features learn alone; until `alignment` mostly short text; then the full
+    mix, which never drops lines. From `decay` on the learning rate falls linearly to zero.
     """
 
     vision_only: float = 0.04
@@ -39,3 +39,7 @@ class Curriculum:
         if progress < self.decay:
             return 1.0
         return max(0.0, (1.0 - progress) / (1.0 - self.decay))
+
+
+FROM_CHECKPOINT = Curriculum(vision_only=0.0, alignment=0.0, decay=0.1)
+"""A model that reads already: the full mix from the first step, decay nearly throughout."""

@@ -1,8 +1,8 @@
 """The training loop: one or more processes, a budget in seconds, state saved every few minutes.
 
-A run folder holds `checkpoint/` (loads like any checkpoint), `state.pt` (masters, optimiser, progress; tensors
-and numbers only) and `log.jsonl`. The same call on the same folder continues. Progress is trained seconds over
-budget, so a run that shares its machine still ends its learning-rate decay on time.
+A run folder holds `checkpoint/` (loads like any checkpoint), `state.pt` (masters, optimiser, progress;
+tensors and numbers only) and `log.jsonl`. The same call on the same folder continues. Progress is trained
+seconds over budget, so a run that shares its machine still ends its learning-rate decay on time.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.multiprocessing.spawn import spawn
 
-from gravbench.errors import DataError, EngineError, UsageError
+from gravbench.errors import EngineError, UsageError
 from gravbench.synth import render_crop
+from gravbench.training.adopt import adopt_checkpoint, load_for_training
 from gravbench.training.batches import Batch, Example, Lexicon, collate, make_example
-from gravbench.training.initial import TINY, write_checkpoint, write_initial_checkpoint
+from gravbench.training.heldout import decode_held_out
+from gravbench.training.initial import TINY, Shape, write_checkpoint, write_initial_checkpoint
 from gravbench.training.losses import InkHeads, Weights, joint_loss
 from gravbench.training.muon import Optimizer
 from gravbench.training.schedule import EXAMPLES, KINDS, Curriculum
@@ -36,17 +40,24 @@ class TrainOptions:
 
     out: Path
     init: Path | None = None
+    shape: Shape = TINY
+    """Sizes of a model started from nothing."""
     budget_s: float = 3600.0
     processes: int = 1
     seed: int = 0
     matrix_lr: float = 0.02
     other_lr: float = 2e-3
     save_every_s: float = 240.0
+    block: int = 8
+    """Block size written to block_diffusion.json: what runs draft by default."""
     blocks: tuple[int, ...] = (4, 8, 8, 16)
     full_mask_share: float = 0.6
-    curriculum: Curriculum = Curriculum()
-    weights: Weights = Weights()
+    curriculum: Curriculum = field(default_factory=Curriculum)
+    weights: Weights = field(default_factory=Weights)
     compute_dtype: str = "bfloat16"
+    device: str = "cpu"
+    report: Callable[[dict[str, Any]], None] | None = None
+    """Called by the first process with every log entry."""
 
 
 @dataclass(slots=True)
@@ -61,16 +72,28 @@ def train(options: TrainOptions) -> Path:
     """Train until the budget is used; returns the checkpoint folder. Raises `UsageError`, `EngineError`."""
     if options.processes < 1:
         raise UsageError(f"--processes is {options.processes}, expected at least 1")
-    options.out.mkdir(parents=True, exist_ok=True)
+    if options.budget_s <= 0:
+        raise UsageError(f"--budget is {options.budget_s:g} s, expected more than 0")
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{options.out}: cannot be written ({error.strerror})", hint="choose another --out"
+        ) from error
     checkpoint = options.out / "checkpoint"
-    if not (checkpoint / "config.json").is_file() and options.init is None:
-        write_initial_checkpoint(checkpoint, shape=TINY, seed=options.seed)
+    if not (checkpoint / "config.json").is_file():
+        if options.init is None:
+            write_initial_checkpoint(
+                checkpoint, shape=replace(options.shape, block=options.block), seed=options.seed
+            )
+        else:
+            adopt_checkpoint(options.init, checkpoint, block=options.block)
     if options.processes == 1:
         _worker(0, options)
         return checkpoint
     meeting = options.out / "rendezvous"
     meeting.unlink(missing_ok=True)
-    torch.multiprocessing.spawn(_worker, args=(options,), nprocs=options.processes, join=True)  # type: ignore[no-untyped-call]
+    spawn(_worker, args=(options,), nprocs=options.processes, join=True)  # type: ignore[no-untyped-call]
     return checkpoint
 
 
@@ -92,15 +115,18 @@ class Trainer:
     def __init__(self, options: TrainOptions, *, rank: int = 0) -> None:
         self.options, self.rank = options, rank
         self.checkpoint = options.out / "checkpoint"
-        source = self.checkpoint if (self.checkpoint / "config.json").is_file() else options.init
-        assert source is not None
-        self.model, self.tokenizer, self.processor = _load(source, getattr(torch, options.compute_dtype))
+        self.device = torch.device(options.device)
+        dtype = getattr(torch, options.compute_dtype)
+        self.model, self.tokenizer, self.processor = load_for_training(self.checkpoint, dtype)
+        self.model.to(self.device)
         self.lexicon = Lexicon.of(self.tokenizer, self.processor)
         text = self.model.config.text_config
         torch.manual_seed(options.seed)
         self.heads = InkHeads(
-            width=self.model.config.vision_config.hidden_size, dim=text.hidden_size, vocabulary=text.vocab_size
-        ).to(getattr(torch, options.compute_dtype))
+            width=self.model.config.vision_config.hidden_size,
+            dim=text.hidden_size,
+            vocabulary=text.vocab_size,
+        ).to(self.device, dtype)
         named = [*self.model.named_parameters(), *(("ink." + n, p) for n, p in self.heads.named_parameters())]
         self.optimizer = Optimizer(named, rank=rank, world=options.processes)
         self.progress = Progress()
@@ -123,8 +149,9 @@ class Trainer:
             if self.progress.trained_s - saved_at >= self.options.save_every_s or self.share >= 1.0:
                 saved_at = self.progress.trained_s
                 if self.rank == 0:
-                    self._log({"event": "held-out", **self.held_out()})
                     self.save()
+                    free = decode_held_out(self.checkpoint, device=self.options.device)
+                    self._log({"event": "held-out", **free, **self.held_out()})
 
     def one_step(self) -> dict[str, float]:
         """One optimiser step over the micro-batches of the curriculum; returns the mean loss parts."""
@@ -151,18 +178,19 @@ class Trainer:
         o = self.options
         seeds = rng.integers(0, 2**62, EXAMPLES[kind])
         examples = [make_example(render_crop(kind, int(s), "train"), self.lexicon) for s in seeds]
-        return collate(examples, self.lexicon, blocks=o.blocks, full_mask_share=o.full_mask_share, rng=rng)
+        batch = collate(examples, self.lexicon, blocks=o.blocks, full_mask_share=o.full_mask_share, rng=rng)
+        return batch.to(self.device)
 
     @torch.no_grad()
     def held_out(self, *, crops: int = 24) -> dict[str, float]:
-        """Teacher-forced AR and draft accuracy by kind on held-out crops, drafts fully masked, block as trained."""
-        result = {}
-        block = int(json.loads((self.checkpoint / "block_diffusion.json").read_text())["bd_size"])
+        """Teacher-forced accuracies by kind on held-out crops: AR, fully masked drafts, ink."""
+        result: dict[str, float] = {}
+        block = self.options.block
         for kind in KINDS:
             examples = _held_out_examples(kind, crops if kind != "paragraph" else crops // 2, self.lexicon)
             rng = np.random.default_rng(0)
             batch = collate(examples, self.lexicon, blocks=(block,), full_mask_share=1.0, rng=rng)
-            parts = joint_loss(self.model, self.heads, batch, Weights()).parts
+            parts = joint_loss(self.model, self.heads, batch.to(self.device), Weights()).parts
             result |= {f"{kind}/{name}": parts[name] for name in ("ar_acc", "draft_acc", "ink_acc")}
         return result
 
@@ -176,8 +204,9 @@ class Trainer:
         part = self.options.out / "state.pt.part"
         torch.save(state, part)
         part.replace(self.options.out / "state.pt")
-        block = int(json.loads((self.checkpoint / "block_diffusion.json").read_text())["bd_size"])
-        write_checkpoint(self.checkpoint, self.model, self.tokenizer, self.processor, block=block)
+        write_checkpoint(
+            self.checkpoint, self.model, self.tokenizer, self.processor, block=self.options.block
+        )
 
     def _resume(self) -> None:
         path = self.options.out / "state.pt"
@@ -186,7 +215,9 @@ class Trainer:
         try:
             state = torch.load(path, weights_only=True)
         except Exception as error:
-            raise EngineError(f"{path}: not a training state ({error})", hint="remove it to start over") from error
+            raise EngineError(
+                f"{path}: not a training state ({error})", hint="remove it to start over"
+            ) from error
         self.optimizer.load(state["optimizer"], steps=state["step"])
         self.progress = Progress(state["step"], state["trained_s"])
 
@@ -202,22 +233,9 @@ class Trainer:
         rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in entry.items()}
         with (self.options.out / "log.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(rounded) + "\n")
+        if self.options.report is not None:
+            self.options.report(rounded)
 
 
 def _held_out_examples(kind: str, count: int, lexicon: Lexicon) -> list[Example]:
     return [make_example(render_crop(kind, seed, "heldout"), lexicon) for seed in range(count)]
-
-
-def _load(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    from transformers import AutoTokenizer, GlmOcrForConditionalGeneration
-
-    if not (folder / "config.json").is_file():
-        raise DataError(f"{folder}: no config.json; expected a GLM-OCR checkpoint folder", hint="check --init")
-    model = GlmOcrForConditionalGeneration.from_pretrained(
-        str(folder), dtype=dtype, local_files_only=True, use_safetensors=True
-    )
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
-
-    processor = Glm46VImageProcessorPil.from_pretrained(str(folder), local_files_only=True)
-    return model.train(), tokenizer, processor

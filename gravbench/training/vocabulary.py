@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gravbench.records import Task
 from gravbench.synth import CHARSET, LATEX_COMMANDS, TABLE_TAGS
@@ -44,7 +44,7 @@ CHAT_TEMPLATE = (
 
 
 def build_tokenizer() -> Any:
-    """A `PreTrainedTokenizerFast` over bytes + added units + special tokens; ids are stable by construction."""
+    """A `PreTrainedTokenizerFast` over bytes, added units and special tokens; ids are stable."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -65,6 +65,24 @@ def build_tokenizer() -> Any:
     )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
+
+
+class Spelling(Protocol):
+    """Text -> token ids and the character each token starts at."""
+
+    def encode(self, text: str) -> tuple[list[int], list[int]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerSpelling:
+    """The tokenizer itself, for checkpoints whose vocabulary is not ours."""
+
+    tokenizer: Any
+
+    def encode(self, text: str) -> tuple[list[int], list[int]]:
+        """Ids without special tokens; offsets as the fast tokenizer reports them."""
+        spelled = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        return list(spelled["input_ids"]), [start for start, _ in spelled["offset_mapping"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +111,19 @@ class Speller:
 
     def encode(self, text: str) -> tuple[list[int], list[int]]:
         """Token ids and the start character of each. Raises `KeyError` for a character outside CHARSET."""
-        ids, starts = [], []
+        ids: list[int] = []
+        starts: list[int] = []
         for match in self.pattern.finditer(text):
             spelled = self.ids[match.group()]
             ids.extend(spelled)
             starts.extend([match.start()] * len(spelled))
         return ids, starts
+
+
+def spelling_of(tokenizer: Any) -> Spelling:
+    """The cheap speller where the vocabulary is bytes and units, the tokenizer itself elsewhere."""
+    ours = set(TABLE_TAGS) | set(LATEX_COMMANDS) <= set(tokenizer.get_vocab())
+    return Speller.of(tokenizer) if ours and len(tokenizer) < 1024 else TokenizerSpelling(tokenizer)
 
 
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:
@@ -107,7 +132,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def prompt_ids(tokenizer: Any, task: Task, *, image_tokens: int) -> list[int]:
-    """The prefix of one request: chat template, `<|image|>` repeated `image_tokens` times, generation prompt."""
+    """The prefix of one request: chat template with `image_tokens` image tokens, generation prompt."""
     message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": PROMPTS[task]}]}
     text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
     ids: list[int] = tokenizer.encode(text, add_special_tokens=False)

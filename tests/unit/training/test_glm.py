@@ -61,7 +61,9 @@ def test_clean_stream_equals_a_plain_causal_forward(parts: SimpleNamespace) -> N
     image = (batch.ids == parts.lexicon.image_id) & (batch.kind == PREFIX)
     seen = torch.arange(tokens.shape[1])[None] < cells[:, None]
     embeds = embeds.masked_scatter(image[..., None], tokens[seen])
-    hidden, _ = text_forward(language, embeds, batch.positions, visibility(batch.kind, batch.slot, batch.block))
+    hidden, _ = text_forward(
+        language, embeds, batch.positions, visibility(batch.kind, batch.slot, batch.block)
+    )
     logits = parts.model.lm_head(hidden)
     for b in range(len(parts.examples)):
         want = parts.model(**stock_inputs(parts, b)).logits[0]
@@ -79,7 +81,9 @@ def test_draft_rows_equal_the_window_a_decoder_will_run(parts: SimpleNamespace) 
     language = parts.model.model.language_model
     embeds = language.embed_tokens(batch.ids)
     embeds = embeds.masked_scatter((batch.ids == parts.lexicon.image_id)[..., None], tokens[0])
-    hidden, _ = text_forward(language, embeds, batch.positions, visibility(batch.kind, batch.slot, batch.block))
+    hidden, _ = text_forward(
+        language, embeds, batch.positions, visibility(batch.kind, batch.slot, batch.block)
+    )
     start = int(batch.block[0][batch.kind[0] == VIEW_A].unique()[2])
     mine = (batch.kind[0] == VIEW_A) & (batch.block[0] == start)
 
@@ -125,8 +129,12 @@ def test_speller_equals_the_tokenizer(parts: SimpleNamespace) -> None:
 
 def test_gradients_reach_every_parameter(parts: SimpleNamespace) -> None:
     c = parts.model.config
-    heads = InkHeads(width=c.vision_config.hidden_size, dim=c.text_config.hidden_size, vocabulary=c.text_config.vocab_size)
-    batch = collate(parts.examples, parts.lexicon, blocks=(4,), full_mask_share=0.5, rng=np.random.default_rng(0))
+    heads = InkHeads(
+        width=c.vision_config.hidden_size, dim=c.text_config.hidden_size, vocabulary=c.text_config.vocab_size
+    )
+    batch = collate(
+        parts.examples, parts.lexicon, blocks=(4,), full_mask_share=0.5, rng=np.random.default_rng(0)
+    )
     parts.model.zero_grad()
     joint_loss(parts.model, heads, batch, Weights()).total.backward()
     silent = [n for n, p in parts.model.named_parameters() if p.grad is None or not p.grad.abs().sum()]

@@ -1,0 +1,69 @@
+"""`gravbench train`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from gravbench.errors import UsageError
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of "90", "90s", "45m" or "1.5h"; anything else is a `UsageError`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if match is None:
+        raise UsageError(
+            f"--budget is '{text}', expected seconds or a number with s, m or h", hint="for example 90m"
+        )
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def print_entry(entry: dict[str, Any]) -> None:
+    """One log entry as one line on stderr."""
+    values = " ".join(f"{k}={v}" for k, v in entry.items() if k not in ("event", "step", "trained_s"))
+    print(
+        f"step {entry['step']} ({entry['trained_s']:.0f} s) {entry['event']}: {values}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def run_training(
+    *,
+    out: Path,
+    init: Path | None,
+    budget: str,
+    processes: int,
+    seed: int,
+    block: int,
+    matrix_lr: float | None,
+    other_lr: float | None,
+    device: str,
+    quiet: bool,
+) -> int:
+    """Train and print where the checkpoint is."""
+    from gravbench.training.losses import Weights
+    from gravbench.training.schedule import FROM_CHECKPOINT, Curriculum
+    from gravbench.training.trainer import TrainOptions, train
+
+    started = init is not None
+    options = TrainOptions(
+        out=out,
+        init=init,
+        budget_s=parse_duration(budget),
+        processes=processes,
+        seed=seed,
+        blocks=(block,) if started else (max(block // 2, 1), block, block, block * 2),
+        block=block,
+        matrix_lr=matrix_lr if matrix_lr is not None else (1e-3 if started else 0.02),
+        other_lr=other_lr if other_lr is not None else (1e-4 if started else 2e-3),
+        curriculum=FROM_CHECKPOINT if started else Curriculum(),
+        weights=Weights(ink=0.0, pointer=0.0) if started else Weights(),
+        device=device,
+        report=None if quiet else print_entry,
+    )
+    checkpoint = train(options)
+    print(checkpoint)
+    return 0
