@@ -14,7 +14,7 @@ Order = int | float
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Ground-truth orders of one row (None or 0: has none) and where its prediction begins (None: nowhere)."""
+    """Ground-truth orders of one row (None or 0: none) and where its prediction begins (None: nowhere)."""
 
     orders: tuple[Order | None, ...]
     start: int | None

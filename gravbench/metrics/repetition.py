@@ -19,12 +19,14 @@ MAX_UNIT_TOKENS = 512
 MAX_TOKENS = 200_000
 """Only so many tokens of a page are searched for repetition."""
 LONG_WORD_CHARS = 32
-_TOKEN = re.compile(r"[^\W\u4e00-\u9fff]+|\S")
+MIN_COVERED_CHARS = 16
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_TOKEN = re.compile(r"[^\W_\u4e00-\u9fff]+|[^\s\-|:=_*#`~<>]")
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A unit that follows itself `repeats` times; '' and 0 when nothing does at least three times."""
+    """A unit that follows itself `repeats` times; '' and 0 when nothing does so long enough."""
 
     unit: str
     repeats: int
@@ -51,7 +53,10 @@ def measure_surplus(pieces: Sequence[tuple[int, bool]]) -> Surplus:
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    """Words, single other characters, and the characters of overlong words; at most `MAX_TOKENS`."""
+    """Words, single other characters, and the characters of overlong words; at most `MAX_TOKENS`.
+
+    Rules of Markdown (dashes, bars, hashes and the like) are no tokens.
+    """
     spans: list[tuple[int, int]] = []
     for match in _TOKEN.finditer(text):
         start, end = match.span()
@@ -74,10 +79,12 @@ def _longest_run(equal: NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def find_repetition(text: str) -> Repetition:
-    """The adjacent repetition that covers most tokens, the shorter unit on ties.
+    """The adjacent repetition that covers most tokens, the shorter unit on ties; HTML tags are passed over.
 
-    With period p, a run of r tokens that each equal the one p before them makes r // p + 1 copies.
+    At least three copies and 16 characters. With period p, a run of r tokens that each equal the one p
+    before them makes r // p + 1 copies.
     """
+    text = _TAG.sub(lambda tag: " " * len(tag.group()), text)
     spans = _spans(text)
     numbers: dict[str, int] = {}
     tokens = np.array(
@@ -89,7 +96,9 @@ def find_repetition(text: str) -> Repetition:
             break
         start, run = _longest_run(tokens[period:] == tokens[:-period])
         repeats = run // period + 1
-        if repeats >= MIN_REPEATS and repeats * period > covered:
-            covered, copies = repeats * period, repeats
-            unit = text[spans[start][0] : spans[start + period - 1][1]]
+        if repeats < MIN_REPEATS or repeats * period <= covered:
+            continue
+        copy = text[spans[start][0] : spans[start + period - 1][1]]
+        if len(copy) * repeats >= MIN_COVERED_CHARS:
+            covered, unit, copies = repeats * period, copy, repeats
     return Repetition(unit, copies)

@@ -54,9 +54,7 @@ def in_pool_order(pool: Sequence[Predicted]) -> list[Predicted]:
 
 def with_logic_rewritten(pool: Sequence[Predicted]) -> tuple[list[Predicted], int]:
     """The pool with statement-listing `cases` as arrays, and how many changed; sources stay as they were."""
-    rewritten = [
-        replace(p, item=replace(p.item, content=rewrite_logic_cases(p.item.content))) for p in pool
-    ]
+    rewritten = [replace(p, item=replace(p.item, content=rewrite_logic_cases(p.item.content))) for p in pool]
     changed = sum(a.item.content != b.item.content for a, b in zip(pool, rewritten, strict=True))
     return rewritten, changed
 
@@ -71,9 +69,7 @@ class FormulaInputs:
     """Normalised, [truth, predicted]."""
 
 
-def formula_inputs(
-    truth: TruthLines, ordered: Sequence[Predicted], normalizer: Normalizer
-) -> FormulaInputs:
+def formula_inputs(truth: TruthLines, ordered: Sequence[Predicted], normalizer: Normalizer) -> FormulaInputs:
     """Lines of `ordered` predictions against `truth`."""
     lines = predicted_lines(ordered, normalizer)
     return FormulaInputs(truth, lines, distance_matrix(truth.norm, lines.norm))

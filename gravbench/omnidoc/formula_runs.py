@@ -104,9 +104,7 @@ def assign_runs(inputs: FormulaInputs, *, gaps: bool) -> list[tuple[int, ...]]:
     if predictions == 0 or (gaps and len({item.source for item in items[:predictions]}) == predictions):
         return []
     segments = _segments(inputs, limits_for(truths, predictions, gaps=gaps))
-    texts = [
-        " ".join(inputs.predicted.norm[number] for number in run) for runs in segments for run in runs
-    ]
+    texts = [" ".join(inputs.predicted.norm[number] for number in run) for runs in segments for run in runs]
     edits = cdist(inputs.truth.norm, texts, scorer=Levenshtein.distance, dtype=np.int32).tolist()
     sizes = [len(text) for text in texts]
     inline = [
@@ -152,7 +150,9 @@ def assign_runs(inputs: FormulaInputs, *, gaps: bool) -> list[tuple[int, ...]]:
     return _walked_back(step, truths, predictions)
 
 
-def _walked_back(step: Sequence[Sequence[_Step | None]], truths: int, predictions: int) -> list[tuple[int, ...]]:
+def _walked_back(
+    step: Sequence[Sequence[_Step | None]], truths: int, predictions: int
+) -> list[tuple[int, ...]]:
     runs: list[tuple[int, ...]] = [()] * truths
     truth, prediction = truths, predictions
     while came := step[truth][prediction]:

@@ -159,7 +159,8 @@ def _one_to_one_rows(inputs: FormulaInputs, image: str) -> tuple[Row, ...]:
         return tuple(_row(inputs, truth, (), image) for truth in range(len(inputs.truth.norm)))
     assigned = assign_one_to_one(inputs.distances)
     return tuple(
-        _row(inputs, truth, () if number is None else (number,), image) for truth, number in enumerate(assigned)
+        _row(inputs, truth, () if number is None else (number,), image)
+        for truth, number in enumerate(assigned)
     )
 
 
@@ -193,13 +194,12 @@ class FormulaStage:
         ordered = in_pool_order(pool)
         inputs = formula_inputs(self._truth, ordered, self._normalizer)
         attempts = (
-            ("quick_unsplit", lambda: tuple(self._quick_rows(pool))),
-            ("hungarian_unsplit", lambda: _one_to_one_rows(inputs, self._image)),
-            ("dp_unsplit", lambda: _run_rows(inputs, self._image, gaps=False)),
-            ("dp_unsplit_allow_gaps", lambda: _run_rows(inputs, self._image, gaps=True)),
+            ("quick_unsplit", tuple(self._quick_rows(pool))),
+            ("hungarian_unsplit", _one_to_one_rows(inputs, self._image)),
+            ("dp_unsplit", _run_rows(inputs, self._image, gaps=False)),
+            ("dp_unsplit_allow_gaps", _run_rows(inputs, self._image, gaps=True)),
         )
-        for name, rows_of in attempts:
-            rows = rows_of()
+        for name, rows in attempts:
             if _is_complete(rows, len(self._truth.norm)):
                 yield Candidate(prefix + name, rows, tuple(ordered), len(ordered), rewritten)
 
@@ -252,4 +252,3 @@ class FormulaStage:
             if best is None or _ranks_before(key, best[0]):
                 best = (key, candidate)
         return best[1] if best else None
-

@@ -39,7 +39,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Line groups after merging, their distances [truth, group], and the windows the official search reads."""
+    """Line groups after merging, their distances [truth, group], and the windows read officially."""
 
     groups: tuple[range, ...]
     distances: NDArray[np.float64]
@@ -181,12 +181,10 @@ def _line_groups(count: int, runs: Sequence[Run]) -> tuple[range, ...]:
     return tuple(groups)
 
 
-def merge_predictions(
-    truths: Sequence[str], lines: Sequence[str], distances: NDArray[np.float64]
-) -> Merged:
+def merge_predictions(truths: Sequence[str], lines: Sequence[str], distances: NDArray[np.float64]) -> Merged:
     """Join predicted lines where that brings them closer to an unmatched truth line."""
     settled = distances < MATCHED
-    masked = settled.any(axis=0)
+    masked = np.asarray(settled.any(axis=0), dtype=np.bool_)
     open_truths = [int(i) for i in np.flatnonzero(~settled.any(axis=1))]
     if len(open_truths) * int((~masked).sum()) < COMPILED_FROM_PAIRS:
         best = [plain_best_run(truths[i], lines, distances[i], masked) for i in open_truths]

@@ -238,7 +238,9 @@ class PageScorer:
         tables, table_limits, errors = _match_tables(page, items)
         used = {number for row in tables for number in row.pred_idx}
         order = _order_row([*text, *formulas, *tables], page.image)
-        unplaced = [row for row in formulas if row.pred_category not in _FORMULA_OR_NONE and "pred_cdm" not in row.cdm]
+        unplaced = [
+            row for row in formulas if row.pred_category not in _FORMULA_OR_NONE and "pred_cdm" not in row.cdm
+        ]
         formulas = [row for row in formulas if row not in unplaced]
         _measure([*text, *formulas, *unplaced, *tables])
         windows = match.official_windows + stage.official_windows

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from gravbench.omnidoc.lines import PredictedLines, Predicted, TruthItem, TruthLines
+from gravbench.omnidoc.lines import Predicted, PredictedLines, TruthItem, TruthLines
 from gravbench.omnidoc.merging import merge_predictions
 from gravbench.omnidoc.rows import IGNORED_CATEGORIES, Row
 from gravbench.suites.omnidocbench import FORMULA
@@ -101,9 +101,7 @@ def _assigned(pool: _Pool) -> tuple[_Pairs, list[int], int]:
 def _attach(pool: _Pool, pairs: _Pairs, unmatched: Sequence[int]) -> None:
     """Unmatched truth lines, formulas apart, that lie inside a longer prediction join it."""
     waiting = [truth for truth in unmatched if pool.categories[truth] != FORMULA]
-    limits = {
-        truth: largest_distance(len(pool.truth[truth]), ATTACHED, strict=True) for truth in waiting
-    }
+    limits = {truth: largest_distance(len(pool.truth[truth]), ATTACHED, strict=True) for truth in waiting}
     known: dict[str, list[int]] = {}
     for number, line in enumerate(pool.lines):
         if line not in known:
@@ -208,7 +206,9 @@ def _rows(pool: _Pool, pairs: _Pairs, image: str) -> list[Row]:
     """Rows that have a truth line; surplus predictions cost nothing and are left out."""
     _measure(pool, pairs)
     grouped = _grouped(pool, _completed(pool, pairs))
-    return [_row(pool, truths, predicted, distance, image) for truths, predicted, distance in grouped if truths]
+    return [
+        _row(pool, truths, predicted, distance, image) for truths, predicted, distance in grouped if truths
+    ]
 
 
 def _pool(

@@ -180,12 +180,12 @@ def repair_spans(rows: Sequence[Row], items: Sequence[Item], normalizer: Normali
             offers.append((row.distance - span.distance, row, span))
     used: set[int] = set()
     for _, row, span in sorted(offers, key=lambda offer: offer[0], reverse=True):
-        numbers = range(span.first, span.last + 1)
-        if used.intersection(numbers):
+        run = range(span.first, span.last + 1)
+        if used.intersection(run):
             continue
-        used.update(numbers)
-        row.pred_idx = tuple(numbers)
-        row.pred = "".join(pool.items[number].content for number in numbers)
+        used.update(run)
+        row.pred_idx = tuple(run)
+        row.pred = "".join(pool.items[number].content for number in run)
         row.pred_position = pool.items[span.first].start
         row.pred_category = "text_block"
         row.norm_pred, row.distance = span.norm, span.distance

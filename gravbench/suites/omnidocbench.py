@@ -23,6 +23,7 @@ TEXT_CATEGORIES = (
 FORMULA = "equation_isolated"
 TABLE = "table"
 IMAGE_SUFFIXES = (".jpg", ".png")
+_KINDS = {"dict": "an object", "list": "a list", "str": "a string"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class _PageReader:
             raise self.missing(field)
         value = mapping[key]
         if not isinstance(value, kind):
-            raise self.fault(field, value, {dict: "an object", list: "a list", str: "a string"}[kind])
+            raise self.fault(field, value, _KINDS[kind.__name__])
         return value
 
 
@@ -243,7 +244,9 @@ def read_annotations(path: Path) -> list[Any]:
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file", hint="--gt names the OmniDocBench.json to score against.") from None
+        raise DataError(
+            f"{path}: no such file", hint="--gt names the OmniDocBench.json to score against."
+        ) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

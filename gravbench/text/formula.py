@@ -157,3 +157,17 @@ def normalized_formula(text: str) -> str:
     for name in _DELETED_NAMES:
         text = text.replace(name, "")
     return _SPACE.sub("", _simplify_braces(text).lower())
+
+
+def cdm_spelling(latex: str, *, fenced: bool = False) -> str:
+    """A formula as CDM gets it: without dollars at its ends, outer brackets and tags.
+
+    `fenced`: only what stands behind the last "```latex" and before the next "```" counts.
+    """
+    if fenced:
+        latex = latex.split("```latex")[-1].split("```")[0]
+    text = latex.strip().strip("$").strip().strip("$").strip()
+    for left, right in (("\\[", "\\]"), ("\\(", "\\)")):
+        if text.startswith(left) and text.endswith(right):
+            text = text[2:-2].strip()
+    return strip_tags(text).strip()

@@ -51,7 +51,9 @@ _LABEL_MATH = (
     *("=", "<", ">", "≤", "≥", "≈", "≠", "^", "+", "-", "/", "\\cdot", "\\frac", "\\sqrt", "\\sum", "\\int"),
     *("\\times", "\\div", "\\approx", "\\neq", "\\leq", "\\geq", "\\xrightarrow", "\\longrightarrow"),
 )
-_LABEL = re.compile(r"[A-Za-z0-9._,-]+|[A-Za-z][A-Za-z0-9_.,-]*|[A-Za-z0-9]+Oy|[ΓγλμνxyzuvwMNOabcABC0-9._,-]+")
+_LABEL = re.compile(
+    r"[A-Za-z0-9._,-]+|[A-Za-z][A-Za-z0-9_.,-]*|[A-Za-z0-9]+Oy|[ΓγλμνxyzuvwMNOabcABC0-9._,-]+"
+)
 MAX_CANDIDATE_CHARS = 220
 MAX_CELL_CHARS = 120
 MAX_LABEL_CHARS = 24
@@ -89,7 +91,11 @@ def is_formula_like(text: str) -> bool:
         return True
     if ("□" in bare or "\\square" in bare) and words <= 1 and size <= 80:
         return True
-    if any(arrow in bare for arrow in ("\\xrightarrow", "\\longrightarrow", "→")) and cjk <= 24 and size <= 120:
+    if (
+        any(arrow in bare for arrow in ("\\xrightarrow", "\\longrightarrow", "→"))
+        and cjk <= 24
+        and size <= 120
+    ):
         return True
     if operators >= 2 and _DIGIT.search(bare) and words <= 2 and cjk <= 12 and size <= 100:
         return True

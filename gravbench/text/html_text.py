@@ -27,7 +27,7 @@ def flattened(text: str) -> str:
     for tag in soup.find_all("br"):
         tag.replace_with("\n")
     for tag in soup.find_all(_BLOCK_TAGS):
-        if not tag.contents or tag.contents[-1] != "\n":
+        if not tag.contents or str(tag.contents[-1]) != "\n":
             tag.append("\n")
     shown = soup.get_text(separator="").replace("\xa0", " ")
     shown = re.sub(r"[ \t]*\n[ \t]*", "\n", shown)

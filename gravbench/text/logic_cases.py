@@ -13,7 +13,7 @@ _LOOK_AHEAD_CHARS = 200
 
 
 def _lists_statements(body: str, behind: str) -> bool:
-    """More than one row, no alignment, and logic in the block or right behind it (or an environment there)."""
+    """More than one row, no alignment; logic in the block or right behind it, or an environment there."""
     rows = split_rows(body)
     if len(rows) <= 1 or any(len(split_cells(row)) > 1 for row in rows):
         return False

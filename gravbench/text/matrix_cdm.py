@@ -60,7 +60,7 @@ def _without_outer_braces(text: str) -> str:
 
 
 def _parts(text: str, separator: str) -> list[str]:
-    """`text` cut at `separator` outside braces and environments; a part that is empty at the end is left out."""
+    """`text` cut at `separator` outside braces and environments; an empty last part is left out."""
     parts: list[str] = []
     braces = environments = start = position = 0
     while token := _CELL_TOKEN.search(text, position):

@@ -38,7 +38,7 @@ def alphabet_of(texts: Sequence[str]) -> Alphabet:
     return Alphabet(np.asarray(table, dtype=np.int32), int(present.sum()))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _advance(peq, column_p, column_m, words, last_bit, symbol, score):  # type: ignore[no-untyped-def]
     """One text symbol further in a global alignment: the distance of the longer prefix."""
     one = np.uint64(1)
@@ -66,19 +66,19 @@ def _advance(peq, column_p, column_m, words, last_bit, symbol, score):  # type: 
     return score
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _fill_peq(peq, pattern):  # type: ignore[no-untyped-def]
     for i in range(len(pattern)):
         peq[pattern[i], i >> 6] |= np.uint64(1) << np.uint64(i & 63)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _clear_peq(peq, pattern):  # type: ignore[no-untyped-def]
     for i in range(len(pattern)):
         peq[pattern[i], i >> 6] = np.uint64(0)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _close_window(text, piece, limit, peq, column_p, column_m):  # type: ignore[no-untyped-def]
     """`has_close_window` on codes; `peq` is zero on entry and on return."""
     size = len(piece)
@@ -102,7 +102,7 @@ def _close_window(text, piece, limit, peq, column_p, column_m):  # type: ignore[
     return found
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _near(line, limit, near, target, lines, offsets, scratch, column_p, column_m):  # type: ignore[no-untyped-def]
     """Window test of one line against the target, remembered in `near`."""
     if near[line] == _UNKNOWN:
@@ -115,7 +115,7 @@ def _near(line, limit, near, target, lines, offsets, scratch, column_p, column_m
     return near[line] == _NEAR
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _grow(target, lines, offsets, masked, loose, strict, blank, symbols, max_lines):  # type: ignore[no-untyped-def]
     """Run length, normalised distance and official window count for every unmasked start."""
     count = len(offsets) - 1
