@@ -59,8 +59,8 @@ class AnnotatedRegion:
 def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
     """Regions that are not ignored, in reading order; those without an order come last, in file order.
 
-    Polygons are in pixels of the annotated page size. An empty layout, an unknown category or a broken polygon
-    is a `DataError`.
+    Polygons are in pixels of the annotated page size. An empty layout, an unknown category or a broken
+    polygon is a `DataError`.
     """
     blocks = entry.get("layout_dets")
     if not isinstance(blocks, list) or not blocks:
@@ -72,7 +72,8 @@ def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
             continue
         if category not in CATEGORY_LABELS:
             raise DataError(
-                f"layout_dets[{index}].category_type is {category!r}, expected a category of OmniDocBench v1.6"
+                f"layout_dets[{index}].category_type is {category!r}, "
+                "expected a category of OmniDocBench v1.6"
             )
         order = block.get("order")
         place = float(order) if isinstance(order, int | float) else math.inf
@@ -118,7 +119,6 @@ def _polygon(value: Any, index: int) -> tuple[Point, ...]:
     good = all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in numbers)
     if not good or len(numbers) < 6 or len(numbers) % 2:
         shown = repr(value)
-        raise DataError(
-            f"layout_dets[{index}].poly is {shown if len(shown) <= 80 else shown[:77] + '...'}, expected 8 numbers"
-        )
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise DataError(f"layout_dets[{index}].poly is {shown}, expected 8 numbers")
     return tuple(zip(map(float, numbers[::2]), map(float, numbers[1::2]), strict=True))

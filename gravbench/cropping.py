@@ -15,7 +15,7 @@ SKEW = 2.0
 
 
 def cut_region(image: Image.Image, region: Region, *, grid: int = 1) -> Image.Image:
-    """The region's bounding box, clipped to the page, padded evenly with its background to a multiple of `grid`.
+    """The region's bounding box, clipped to the page, padded with its background to multiples of `grid`.
 
     Outside a slanted polygon the crop shows the background as well. A region without area on the page is a
     `DataError`.
@@ -65,10 +65,7 @@ def _clipped_box(image: Image.Image, region: Region) -> tuple[int, int, int, int
 
 def _is_slanted(region: Region) -> bool:
     left, top, right, bottom = region.box
-    for x, y in region.polygon:
-        if min(x - left, right - x) > SKEW or min(y - top, bottom - y) > SKEW:
-            return True
-    return False
+    return any(min(x - left, right - x) > SKEW or min(y - top, bottom - y) > SKEW for x, y in region.polygon)
 
 
 def _shown(region: Region) -> str:

@@ -64,9 +64,9 @@ def bytes_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def file_digest(path: str | Path, *, what: str = "image") -> str:
+def file_digest(path: str | Path, *, what: str = "image", limit: int = MAX_BYTES) -> str:
     """SHA-256 of a file's bytes, bounded like every read here."""
-    return bytes_digest(read_bounded(Path(path), what=what))
+    return bytes_digest(read_bounded(Path(path), limit=limit, what=what))
 
 
 def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Pages and their regions, and what finds the regions: shared by suites, layout providers and the pipeline."""
+"""Pages, their regions, and what finds the regions: shared by suites, layout providers and pipeline."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gravbench.errors import NotComparableError
 from gravbench.regions import PageSample
-from gravbench.store.schema import GenRecord, ScoreRecord, sha256_text
+from gravbench.store.schema import GenRecord, ScoreRecord
 
 if TYPE_CHECKING:
     from gravbench.omnidoc.evaluation import CdmScorer
@@ -96,7 +96,10 @@ class _Fresh:
         self._scorer: PageScorer | None = None
 
     def known(
-        self, record: GenRecord, reference_sha: str, stored: Mapping[tuple[str, str], Mapping[str, ScoreRecord]]
+        self,
+        record: GenRecord,
+        reference_sha: str,
+        stored: Mapping[tuple[str, str], Mapping[str, ScoreRecord]],
     ) -> dict[str, Contribution] | None:
         found = stored.get((record.text_sha, reference_sha))
         if found is None or set(found) != set(PAGE_METRICS):

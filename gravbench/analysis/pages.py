@@ -61,7 +61,7 @@ def page_ns(record: GenRecord) -> int | None:
 
 
 def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base: str) -> PagesSummary:
-    """Summary of one arm over page pairs, and its Amdahl split against `base` where both arms read the page."""
+    """Summary of one arm over page pairs, with its Amdahl split against `base` where both read the page."""
     pages = [pair[arm].page for pair in pairs]
     details = [page for page in pages if page is not None]
     regions = [region for page in details for region in page.regions]
@@ -80,7 +80,7 @@ def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base:
 
 
 def stage_sums(details: Sequence[PageDetail]) -> dict[str, int]:
-    """Nanoseconds by stage, summed over pages; with `draft`, `verify` (parts of decode), `other` and `total`."""
+    """Nanoseconds by stage over all pages; with `draft`, `verify` (parts of decode), `other` and `total`."""
     sums = {name: sum(getattr(d.stages, f"{name}_ns") for d in details) for name in STAGES}
     total = sum(d.stages.total_ns for d in details)
     return {

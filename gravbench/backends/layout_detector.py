@@ -50,7 +50,9 @@ class Detection:
 class DetectorLayout:
     """One loaded detector. Inputs are resized to the size its preprocessor states, as in training."""
 
-    def __init__(self, folder: Path, *, device: str, threads: int, rules: DetectorRules | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, device: str, threads: int, rules: DetectorRules | None = None
+    ) -> None:
         torch.set_num_threads(threads)
         self._folder = folder
         self._device = torch.device(device)
@@ -196,7 +198,9 @@ def _load(folder: Path) -> Any:
         )
     except Exception as error:  # the loader raises whatever a broken file leads it to
         line = " ".join(str(error).split())[:300]
-        raise EngineError(f"{folder}: the layout model does not load ({type(error).__name__}: {line})") from error
+        raise EngineError(
+            f"{folder}: the layout model does not load ({type(error).__name__}: {line})"
+        ) from error
     absent = sorted(info["missing_keys"])
     if absent:
         raise EngineError(f"{folder}: the weight files lack {len(absent)} tensors, first {absent[0]}")
@@ -208,7 +212,9 @@ def _check(folder: Path) -> None:
     try:
         config = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise EngineError(f"{path}: not readable as JSON ({error})", hint="pass --layout-model DIR") from error
+        raise EngineError(
+            f"{path}: not readable as JSON ({error})", hint="pass --layout-model DIR"
+        ) from error
     found = config.get("model_type") if isinstance(config, dict) else None
     if found != MODEL_TYPE:
         raise EngineError(f"{path}: model_type is {found!r}, expected {MODEL_TYPE!r}")
@@ -234,5 +240,3 @@ def open_layout(model: str | None, *, device: str, threads: int) -> DetectorLayo
         return DetectorLayout(resolve_model(model or DEFAULT_MODEL), device=device, threads=threads)
     except RuntimeError as error:
         raise EngineError(f"layout model on {device}: {' '.join(str(error).split())[:200]}") from error
-
-

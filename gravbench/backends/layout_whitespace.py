@@ -126,8 +126,8 @@ def _split(ink: Mask, box: Box, *, unit: float, rules: CutRules) -> list[Box] | 
     """The two halves at the gap that is widest against its threshold; None when every gap is too narrow."""
     left, top, right, bottom = box
     part = ink[top:bottom, left:right]
-    row_gap, row_at = _widest_gap(part.any(axis=1))
-    column_gap, column_at = _widest_gap(part.any(axis=0))
+    row_gap, row_at = _widest_gap(np.asarray(part.any(axis=1)))
+    column_gap, column_at = _widest_gap(np.asarray(part.any(axis=0)))
     by_row = row_gap / (rules.row_gap * unit)
     by_column = column_gap / (rules.column_gap * unit)
     if max(by_row, by_column) < 1:

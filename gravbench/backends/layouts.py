@@ -27,7 +27,9 @@ def check_layout(name: str) -> str:
     return name
 
 
-def open_layout(name: str, *, model: str | None = None, device: str = "cpu", threads: int = 1) -> LayoutProvider:
+def open_layout(
+    name: str, *, model: str | None = None, device: str = "cpu", threads: int = 1
+) -> LayoutProvider:
     """Open layout provider `name`; `model` is a checkpoint folder or hub id for those that have weights."""
     module = import_module(LAYOUTS[check_layout(name)])
     provider: LayoutProvider = module.open_layout(model, device=device, threads=threads)

@@ -72,12 +72,16 @@ def run(
     stratify: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="Attribute that --limit keeps the mixture of, e.g. layout.", show_default=False
+            metavar="KEY",
+            help="Attribute that --limit keeps the mixture of, e.g. layout.",
+            show_default=False,
         ),
     ] = None,
     pages: Annotated[
         str | None,
-        typer.Option(metavar="GLOB", help="Only samples whose id matches, e.g. 'page-0*'.", show_default=False),
+        typer.Option(
+            metavar="GLOB", help="Only samples whose id matches, e.g. 'page-0*'.", show_default=False
+        ),
     ] = None,
     data: Annotated[
         Path | None,
@@ -101,9 +105,7 @@ def run(
         str | None,
         typer.Option(help="Layout checkpoint: folder or hub id.", show_default=False),
     ] = None,
-    in_flight: Annotated[
-        int, typer.Option(min=1, help="Regions of a page with the backend at a time.")
-    ] = 1,
+    in_flight: Annotated[int, typer.Option(min=1, help="Regions of a page with the backend at a time.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
     max_errors: Annotated[

@@ -8,8 +8,8 @@ from gravbench.analysis.summary import summary_json
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.summary_table import summary_parts
 from gravbench.runner.path import rescore
-from gravbench.store.rundir import RunDirectory
 from gravbench.runner.suite_data import samples_of_run
+from gravbench.store.rundir import RunDirectory
 from gravbench.suites.manifest import load_suite
 
 

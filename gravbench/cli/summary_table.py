@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary, TaskSummary
+from gravbench.cli.page_tables import PAGE_LABELS, page_parts
 
 NOT_MEASURED = "-"
 
@@ -21,6 +22,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold"), _quality(summary), _speed(summary)]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_by_task(summary))
+    parts += page_parts(summary)
     parts.append(Text(_legend(summary), style="dim"))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
@@ -92,7 +94,10 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _metric_label(metric: str) -> str:
-    direction: Mapping[str, str] = {"text_ned": "text NED (low)", "formula_ned": "formula NED (low)"}
+    direction: Mapping[str, str] = PAGE_LABELS | {
+        "text_ned": "text NED (low)",
+        "formula_ned": "formula NED (low)",
+    }
     return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
 
 

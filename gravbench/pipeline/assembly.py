@@ -10,7 +10,7 @@ from gravbench.pipeline.routing import route_of
 from gravbench.text.cleanup import clean_table, clean_text, normalize_list_markers, separate_lines
 
 ASSEMBLER = "gravity-1"
-"""Part of a run's identity: a change of any rule below or of the clean-up moves scores and gets a new name."""
+"""Part of a run's identity: any change of a rule here or of the clean-up moves scores and gets a new name."""
 
 _HEADINGS = {"doc_title": "# ", "paragraph_title": "## "}
 _HASHES = re.compile(r"\A#+\s*")
@@ -39,7 +39,7 @@ def clean_region(region: ReadRegion) -> str:
 
 
 def tag_formulas(regions: Sequence[ReadRegion]) -> list[ReadRegion]:
-    """Move a formula number into the formula next to it as `\\tag{...}`; one after the formula is tried first.
+    """Move a formula number into the formula next to it as `\\tag{...}`; the formula before it comes first.
 
     A number without a formula beside it stays text. A formula takes one number.
     """

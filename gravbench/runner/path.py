@@ -18,8 +18,8 @@ from gravbench.errors import NotComparableError
 from gravbench.pipeline import limit_samples, order_plan, suite_digest
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
-from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.regions import PageSample
+from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.options import RunOptions
 from gravbench.runner.pages import OpenLayout, PageSetup, open_named_layout, page_setup
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session

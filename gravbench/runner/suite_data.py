@@ -21,7 +21,9 @@ def check_drift(fields: Sequence[str]) -> tuple[str, ...]:
     """`--allow-drift` values; `UsageError` for a field that may not drift."""
     for field in fields:
         if field not in DRIFT_FIELDS:
-            raise UsageError(f"--allow-drift: {field!r} may not drift", hint=f"known: {', '.join(DRIFT_FIELDS)}")
+            raise UsageError(
+                f"--allow-drift: {field!r} may not drift", hint=f"known: {', '.join(DRIFT_FIELDS)}"
+            )
     return tuple(fields)
 
 

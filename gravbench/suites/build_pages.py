@@ -35,8 +35,8 @@ class BuiltPages:
 
 def mini_pages() -> Iterator[tuple[str, SynthPage]]:
     """(image name, page) of pages-mini."""
-    layouts: list[Columns] = [1] * ONE_COLUMN + [2] * TWO_COLUMNS
-    for number, columns in enumerate(layouts):
+    for number in range(ONE_COLUMN + TWO_COLUMNS):
+        columns: Columns = 1 if number < ONE_COLUMN else 2
         name = f"page-{number:02}.png"
         yield name, render_page(FIRST_SEED + number, columns=columns, split="heldout", name=name)
 
@@ -80,7 +80,7 @@ def build_semantic_shuffle(out_dir: str | Path) -> tuple[BuiltPages, str]:
 
 
 def write_pages(pages: Iterator[tuple[str, SynthPage]], folder: Path) -> BuiltPages:
-    """Write pages in the OmniDocBench layout, with the digests that tell a partial copy from a changed one."""
+    """Write pages in the OmniDocBench layout, with the digests that tell partial from changed."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
     digests: dict[str, tuple[str, str]] = {}

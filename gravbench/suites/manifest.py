@@ -93,7 +93,9 @@ class Manifest(Record):
         if self.kind == "crops" and own != (True, True):
             raise ValueError("a crops suite needs data and annotation_sha256")
         if self.kind != "crops" and (own != (False, False) or self.pages is None):
-            raise ValueError(f"a {self.kind} suite has a [pages] table, and neither data nor annotation_sha256")
+            raise ValueError(
+                f"a {self.kind} suite has a [pages] table, and neither data nor annotation_sha256"
+            )
         return self
 
 

@@ -54,7 +54,7 @@ class OpenedSuite:
 
 
 def data_folder(suite: Suite, *, data: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Folder of a suite's pages: --data, the one it ships, or its place under GRAVBENCH_DATA; None: no pages."""
+    """Folder of a suite's pages: --data, the shipped one, or its place in GRAVBENCH_DATA; None: no pages."""
     if suite.pages is None:
         if data is not None:
             raise UsageError(f"suite {suite.name} ships its data", hint="Leave --data out.")
@@ -76,7 +76,7 @@ def open_suite(
     selection: Selection,
     note: Callable[[str], None],
 ) -> OpenedSuite:
-    """All chosen samples, crops before pages, each sorted by id; `DataError` (exit 5) when data is missing."""
+    """All chosen samples, crops before pages, each sorted by id; `DataError` when data is missing."""
     folder = data_folder(suite, data=data, environ=environ)
     page_data: PageData | None = None
     samples: Sequence[AnySample] = load_samples(suite)
@@ -108,8 +108,8 @@ def _placed(suite: Suite, pages: PageSet, environ: Mapping[str, str]) -> Path:
     if not root:
         raise DataError(
             f"suite {suite.name}: its pages do not ship with gravbench, and {DATA_VARIABLE} is not set",
-            hint=f"Set {DATA_VARIABLE} to a folder that holds (or shall hold) {pages.place}/, then `{fetch}`; "
-            f"or name a folder with {pages.annotations} and images/ by --data.",
+            hint=f"Set {DATA_VARIABLE} to a folder that holds (or shall hold) {pages.place}/, then "
+            f"`{fetch}`; or name a folder with {pages.annotations} and images/ by --data.",
         )
     folder = Path(root) / pages.place
     if not folder.is_dir():

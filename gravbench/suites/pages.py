@@ -6,6 +6,7 @@ fails when its turn comes, and the others run.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False)
     known = page_digests(pages, folder)
     changed = _changed_pages(entries, known, folder)
     label, partial, drifted = _name_of(
-        pages, entries, path=path, same=digest == pages.annotation_sha256, known=bool(known), changed=changed
+        pages, entries, same=digest == pages.annotation_sha256, known=bool(known), changed=changed
     )
     if drifted and not allow_drift:
         raise DataError(
@@ -110,7 +111,7 @@ def parse_annotations(data: bytes, path: Path) -> list[dict[str, Any]]:
 
 
 def digest_images(samples: Sequence[PageSample]) -> tuple[PageSample, ...]:
-    """The samples with the digest of annotation and image; an image that cannot be read is the page's fault."""
+    """The samples with the digest of annotation and image; an unreadable image is the page's fault."""
     return tuple(_digested(sample) for sample in samples)
 
 
@@ -184,7 +185,7 @@ def _belongs(pages: PageSet, entry: Mapping[str, Any]) -> bool:
 
 
 def _check_distinct(samples: Sequence[PageSample], path: Path) -> None:
-    for before, after in zip(samples, samples[1:], strict=False):
+    for before, after in itertools.pairwise(samples):
         if before.sample_id == after.sample_id:
             raise DataError(
                 f"{path}: images {before.image_name!r} and {after.image_name!r} share the stem "
@@ -238,7 +239,6 @@ def _name_of(
     pages: PageSet,
     entries: Sequence[Mapping[str, Any]],
     *,
-    path: Path,
     same: bool,
     known: bool,
     changed: Sequence[str],
@@ -252,12 +252,13 @@ def _name_of(
         version = OLDER_RELEASES[count]
         return f"{count:,} pages without subsets: OmniDocBench {version}, not {pages.release}", False, True
     if changed:
-        return f"changed copy of {pages.release}: {len(changed):,} of {count:,} pages differ", count < whole, True
+        return (
+            f"changed copy of {pages.release}: {len(changed):,} of {count:,} pages differ",
+            count < whole,
+            True,
+        )
     if count < whole:
         unchecked = "" if known else ", annotations not checked against the release"
         return f"partial copy of {pages.release}: {count:,} of {whole:,} pages{unchecked}", True, False
-    return (
-        f"changed copy of {pages.release}: {count:,} pages, sha256 differs from {pages.annotation_sha256[:12]}",
-        False,
-        True,
-    )
+    digest = pages.annotation_sha256[:12]
+    return f"changed copy of {pages.release}: {count:,} pages, sha256 is not {digest}", False, True

@@ -41,7 +41,7 @@ def match_pages(samples: Sequence[S], pattern: str | None) -> tuple[S, ...]:
 def take(
     samples: Sequence[S], limit: int | None, *, stratify: str | None = None, seed: int = 0
 ) -> tuple[S, ...]:
-    """At most `limit` samples in the order of `samples`, from every stratum in proportion (largest remainder).
+    """At most `limit` of `samples`, in their order, from every stratum in proportion (largest remainder).
 
     Without `stratify` the strata are the tasks and the first of each are taken; with it they are the values
     of that attribute (a sample without it is a stratum of its own kind), and `seed` picks within them.

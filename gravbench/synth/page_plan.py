@@ -80,9 +80,7 @@ class _Writer:
             "footnote": lambda rng: "* " + page_text.title(rng, self.split),
             "number": lambda rng: str(rng.randint(1, 400)),
         }
-        lines = page_text.fitting(
-            self.rng, makers[make], pen=pen, width=COLUMN_WIDTH - 4, split=self.split
-        )
+        lines = page_text.fitting(self.rng, makers[make], pen=pen, width=COLUMN_WIDTH - 4, split=self.split)
         return Block(category=category, lines=lines, pen=pen, spacing=round(pen.size * 1.25))
 
     def with_inline(self) -> Block:

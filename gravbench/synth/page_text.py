@@ -19,7 +19,7 @@ LONGEST_LINE = 36
 def fitting(
     rng: random.Random, make: Callable[[random.Random], str], *, pen: Pen, width: float, split: Split
 ) -> Lines:
-    """Draw texts until one is of `split` and no line of it is longer than 36 characters or wider than `width`."""
+    """Draw texts until one is of `split`, with no line over 36 characters or wider than `width`."""
     while True:
         text = make(rng)
         lines = tuple(text.split("\n"))

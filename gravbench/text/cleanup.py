@@ -16,14 +16,14 @@ MIN_REPEATS = 10
 MIN_LINES = 10
 LINE_SHARE = 0.8
 
-T_COMMANDS = frozenset(
-    """tab tabcolsep tag tan tanh tau tbinom tbf tensor text textasciitilde textbackslash textbf textbullet
-    textcolor textdegree textit textmd textnormal textquoteleft textquoteright textregistered textrm textsc textsf
-    textsl textstyle textsubscript textsuperscript texttrademark texttt textup textwidth tfrac th therefore theta
-    thetasym thickapprox thicksim thickspace thinspace tilde times tiny to toprule top triangle triangledown
-    triangleleft trianglelefteq triangleq triangleright trianglerighteq tt twoheadleftarrow
-    twoheadrightarrow""".split()
+_AFTER_T = (
+    "ab abcolsep ag an anh au binom bf ensor ext extasciitilde extbackslash extbf extbullet extcolor "
+    "extdegree extit extmd extnormal extquoteleft extquoteright extregistered extrm extsc extsf extsl "
+    "extstyle extsubscript extsuperscript exttrademark exttt extup extwidth frac h herefore heta hetasym "
+    "hickapprox hicksim hickspace hinspace ilde imes iny o oprule op riangle riangledown riangleleft "
+    "rianglelefteq riangleq riangleright rianglerighteq t woheadleftarrow woheadrightarrow"
 )
+T_COMMANDS = frozenset("t" + rest for rest in _AFTER_T.split(" "))
 """LaTeX commands that begin with t: a literal tab before a word never eats one of them."""
 
 _LEADING_TAB = re.compile(r"\A\s*\\t([A-Za-z]*)")
