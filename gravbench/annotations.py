@@ -46,6 +46,10 @@ UNREAD_CATEGORIES = frozenset(
 """Categories of the release that nobody scores: grouping boxes and masks."""
 
 
+SHAPE_TOLERANCE = 0.02
+"""Aspect ratios may differ by this share: a resized image is rounded to whole pixels."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatedRegion:
     """A region with its ground truth: text, LaTeX or HTML; empty where the annotation has none."""
@@ -83,12 +87,22 @@ def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
 
 
 def page_scale(entry: Mapping[str, Any], size: tuple[int, int]) -> tuple[float, float]:
-    """Factors from annotated pixels to those of an image of `size`; 1 and 1 when the sizes agree."""
+    """Factors from annotated pixels to those of an image of `size`; 1 and 1 when the sizes agree.
+
+    Some pages of the release have width and height exchanged; their polygons are right. Another shape than
+    the image's, either way round, is a `DataError`.
+    """
     info = entry["page_info"]
     width, height = info.get("width"), info.get("height")
     if not isinstance(width, int | float) or not isinstance(height, int | float) or min(width, height) <= 0:
         raise DataError(f"page_info.width and height are {width!r} and {height!r}, expected pixels")
-    return size[0] / width, size[1] / height
+    for first, second in ((width, height), (height, width)):
+        factors = size[0] / first, size[1] / second
+        if abs(factors[0] / factors[1] - 1) <= SHAPE_TOLERANCE:
+            return factors
+    raise DataError(
+        f"page_info says {width} x {height} pixels, the image has {size[0]} x {size[1]}: another shape"
+    )
 
 
 def scaled(region: Region, factors: tuple[float, float]) -> Region:
