@@ -29,6 +29,9 @@ class CutRules:
     contrast: int = 40
     row_gap: float = 1.0
     column_gap: float = 1.8
+    gutter_height: float = 0.5
+    gutter_width: float = 0.3
+    """A column gap goes before wider row gaps when both sides have these shares of the part's size."""
     margin: int = 3
     rule_share: float = 0.8
     """A pixel row with this share of ink is a rule; two rules or more make a table."""
@@ -132,9 +135,20 @@ def _split(ink: Mask, box: Box, *, unit: float, rules: CutRules) -> list[Box] | 
     by_column = column_gap / (rules.column_gap * unit)
     if max(by_row, by_column) < 1:
         return None
-    if by_row >= by_column:
+    gutter = by_column >= 1 and _is_gutter(part, column_at, rules)
+    if by_row >= by_column and not gutter:
         return [(left, top, right, top + row_at), (left, top + row_at, right, bottom)]
     return [(left, top, left + column_at, bottom), (left + column_at, top, right, bottom)]
+
+
+def _is_gutter(part: Mask, at: int, rules: CutRules) -> bool:
+    """Whether both sides of a column gap are text columns: wide and tall enough to be read one by one."""
+    for side in (part[:, :at], part[:, at:]):
+        rows = np.flatnonzero(side.any(axis=1))
+        tall = len(rows) and rows[-1] - rows[0] + 1 >= rules.gutter_height * part.shape[0]
+        if not tall or side.shape[1] < rules.gutter_width * part.shape[1]:
+            return False
+    return True
 
 
 def _widest_gap(filled: Mask) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,29 +33,58 @@ class BuiltPages:
     annotation_sha256: str
 
 
-def mini_pages() -> Iterator[tuple[str, SynthPage]]:
-    """(image name, page) of pages-mini."""
-    for number in range(ONE_COLUMN + TWO_COLUMNS):
-        columns: Columns = 1 if number < ONE_COLUMN else 2
-        name = f"page-{number:02}.png"
-        yield name, render_page(FIRST_SEED + number, columns=columns, split="heldout", name=name)
+@dataclass(frozen=True, slots=True)
+class PageJob:
+    """A page to draw: image name, and what decides it."""
+
+    name: str
+    seed: int
+    columns: Columns
+    words: str = "plain"
+    pair: str | None = None
+
+    def render(self) -> SynthPage:
+        """Draw it; pages of a pair carry its name and their word order as page attributes."""
+        page = render_page(
+            self.seed,
+            columns=self.columns,
+            split="heldout",
+            name=self.name,
+            shuffle=self.words == "shuffled",
+        )
+        if self.pair is not None:
+            page.entry["page_info"]["page_attribute"] |= {"pair": self.pair, "words": self.words}
+        return page
 
 
-def shuffled_pages() -> Iterator[tuple[str, SynthPage]]:
-    """(image name, page) of semantic-shuffle: each page as written, then with its words shuffled."""
-    for number in range(SHUFFLED_PAGES):
-        columns: Columns = 1 if number % 3 else 2
-        for variant in ("plain", "shuffled"):
-            name = f"pair-{number:02}-{variant}.png"
-            page = render_page(
-                FIRST_SEED + 500 + number,
-                columns=columns,
-                split="heldout",
-                name=name,
-                shuffle=variant == "shuffled",
-            )
-            page.entry["page_info"]["page_attribute"] |= {"pair": f"pair-{number:02}", "words": variant}
-            yield name, page
+def mini_pages() -> tuple[PageJob, ...]:
+    """The pages of pages-mini: first those of one column, then those of two."""
+    total = ONE_COLUMN + TWO_COLUMNS
+    return tuple(
+        PageJob(f"page-{number:02}.png", FIRST_SEED + number, 1 if number < ONE_COLUMN else 2)
+        for number in range(total)
+    )
+
+
+def shuffled_pages() -> tuple[PageJob, ...]:
+    """The pages of semantic-shuffle: each as written, then with its words shuffled."""
+    return tuple(
+        PageJob(
+            f"pair-{number:02}-{words}.png",
+            FIRST_SEED + 500 + number,
+            1 if number % 3 else 2,
+            words,
+            f"pair-{number:02}",
+        )
+        for number in range(SHUFFLED_PAGES)
+        for words in ("plain", "shuffled")
+    )
+
+
+def shuffled_line(number: int) -> tuple[tuple[str, Crop], ...]:
+    """(sample id, crop) of one line as written and shuffled."""
+    pair = shuffled_pair(FIRST_SEED + 900 + number)
+    return tuple((f"line-{number:02}-{words}", crop) for words, crop in pair)
 
 
 def build_pages_mini(out_dir: str | Path) -> BuiltPages:
@@ -72,20 +101,20 @@ def build_semantic_shuffle(out_dir: str | Path) -> tuple[BuiltPages, str]:
     built = write_pages(shuffled_pages(), folder)
     lines: list[str] = []
     for number in range(SHUFFLED_LINES):
-        pair = shuffled_pair(FIRST_SEED + 900 + number)
-        lines += [_line(folder, number, variant, crop) for variant, crop in pair]
+        lines += [_line(folder, sample_id, crop) for sample_id, crop in shuffled_line(number)]
     data = "".join(sorted(lines)).encode("utf-8")
     (folder / "samples.jsonl").write_bytes(data)
     return built, bytes_digest(data)
 
 
-def write_pages(pages: Iterator[tuple[str, SynthPage]], folder: Path) -> BuiltPages:
+def write_pages(jobs: Iterable[PageJob], folder: Path) -> BuiltPages:
     """Write pages in the OmniDocBench layout, with the digests that tell partial from changed."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
     digests: dict[str, tuple[str, str]] = {}
     total = 0
-    for name, page in pages:
+    for job in jobs:
+        name, page = job.name, job.render()
         png = _png(page.image)
         (folder / "images" / name).write_bytes(png)
         total += len(png)
@@ -103,8 +132,8 @@ def _png(image: Any) -> bytes:
     return stream.getvalue()
 
 
-def _line(folder: Path, number: int, variant: str, crop: Crop) -> str:
-    sample_id = f"line-{number:02}-{variant}"
+def _line(folder: Path, sample_id: str, crop: Crop) -> str:
+    pair, _, words = sample_id.rpartition("-")
     png = _png(crop.image)
     (folder / "images" / f"{sample_id}.png").write_bytes(png)
     annotation = Annotation(
@@ -113,9 +142,6 @@ def _line(folder: Path, number: int, variant: str, crop: Crop) -> str:
         image=f"images/{sample_id}.png",
         image_sha256=bytes_digest(png),
         reference=crop.text,
-        attributes={"pair": f"line-{number:02}", "words": variant, "font": crop.font},
+        attributes={"pair": pair, "words": words, "font": crop.font},
     )
     return json.dumps(annotation.model_dump(), ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-__all__ = ["BuiltPages", "build_pages_mini", "build_semantic_shuffle", "mini_pages", "shuffled_pages"]

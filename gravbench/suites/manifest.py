@@ -41,6 +41,8 @@ class PageSet(Record):
     """JSON file in the data folder: image name -> digest of its annotation and image."""
     subsets: tuple[str, ...] = ()
     """Keep pages whose `page_attribute.subset` is one of these; empty keeps all."""
+    subset_pages: Positive | None = None
+    """How many pages of a complete copy those subsets hold."""
     select: tuple[str, ...] = ()
     """Keep pages whose image stem is one of these; empty keeps all."""
     crop_grid: Positive = 1
