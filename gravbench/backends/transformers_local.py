@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,6 +22,7 @@ from gravbench.protocols import BackendInfo
 from gravbench.records import DecodeConfig, Generation, Request
 from gravbench.resources import shipped_model_dir
 
+MASK_TOKEN = "<|mask|>"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -70,7 +72,7 @@ class TransformersLocal:
             eos_token_ids=info.eos_token_ids,
             mask_token_id=info.mask_token_id,
             block_size=info.block_size,
-            warnings=_warnings(self._files),
+            warnings=_warnings(self._files, self._tokenizer),
         )
 
     def check(self, strategies: Sequence[str]) -> None:
@@ -140,11 +142,22 @@ def _model_info(files: CheckpointFiles, eos_token_ids: tuple[int, ...], text_con
     )
 
 
-def _warnings(files: CheckpointFiles) -> tuple[str, ...]:
+def _warnings(files: CheckpointFiles, tokenizer: Any) -> tuple[str, ...]:
     draft = files.block_diffusion
-    if draft is not None and draft.ar_loss_weight == 0:
-        return (f"{BLOCK_DIFFUSION}: ar_loss_weight is 0, so the causal path that verifies was not trained",)
-    return ()
+    if draft is None:
+        return ()
+    found = []
+    if draft.ar_loss_weight == 0:
+        found.append(
+            f"{BLOCK_DIFFUSION}: ar_loss_weight is 0, so the causal path that verifies was not trained"
+        )
+    mask = tokenizer.get_vocab().get(MASK_TOKEN)
+    if mask is not None and mask != draft.mask_id:
+        found.append(
+            f"{BLOCK_DIFFUSION}: mask_id is {draft.mask_id}, but {MASK_TOKEN} is token {mask}: "
+            "outputs stay exact, acceptance is at its floor"
+        )
+    return tuple(found)
 
 
 def _device(name: str) -> torch.device:

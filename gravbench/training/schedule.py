@@ -29,8 +29,8 @@ class Curriculum:
             return ("line", str(rng.choice(["short", "paragraph", "table"])))
         if progress < self.alignment:
             return ("short", "line", str(rng.choice(["short", "formula", "table"], p=[0.4, 0.3, 0.3])))
-        text = str(rng.choice(["short", "line", "paragraph"], p=[0.2, 0.3, 0.5]))
-        return ("line", text, str(rng.choice(["table", "formula"])))
+        text = str(rng.choice(["short", "line", "paragraph"], p=[0.25, 0.45, 0.3]))
+        return (text, str(rng.choice(["table", "formula", "line"], p=[0.4, 0.35, 0.25])))
 
     def rate(self, progress: float, *, warmup: float = 0.005) -> float:
         """Learning-rate factor in [0, 1]: warm-up, stable, linear decay."""

@@ -28,7 +28,8 @@ from gravbench.training.heldout import decode_held_out
 from gravbench.training.initial import TINY, Shape, write_checkpoint, write_initial_checkpoint
 from gravbench.training.losses import InkHeads, Weights, joint_loss
 from gravbench.training.muon import Optimizer
-from gravbench.training.schedule import EXAMPLES, KINDS, Curriculum
+from gravbench.training.schedule import KINDS, Curriculum
+from gravbench.training.stream import CropStream
 
 STEP_CAP_S = 10.0
 """A step counts at most this much towards the budget: a paused process loses no training."""
@@ -66,6 +67,8 @@ class Progress:
 
     step: int = 0
     trained_s: float = 0.0
+    drawn: dict[str, int] = field(default_factory=dict)
+    """Micro-batches taken of each kind."""
 
 
 def train(options: TrainOptions) -> Path:
@@ -120,6 +123,7 @@ class Trainer:
         self.model, self.tokenizer, self.processor = load_for_training(self.checkpoint, dtype)
         self.model.to(self.device)
         self.lexicon = Lexicon.of(self.tokenizer, self.processor)
+        self.stream = CropStream(self.lexicon, options.seed, rank)
         text = self.model.config.text_config
         torch.manual_seed(options.seed)
         self.heads = InkHeads(
@@ -176,8 +180,9 @@ class Trainer:
 
     def _batch(self, kind: str, rng: np.random.Generator) -> Batch:
         o = self.options
-        seeds = rng.integers(0, 2**62, EXAMPLES[kind])
-        examples = [make_example(render_crop(kind, int(s), "train"), self.lexicon) for s in seeds]
+        index = self.progress.drawn.get(kind, 0)
+        self.progress.drawn[kind] = index + 1
+        examples = self.stream.micro_batch(kind, index)
         batch = collate(examples, self.lexicon, blocks=o.blocks, full_mask_share=o.full_mask_share, rng=rng)
         return batch.to(self.device)
 
@@ -200,6 +205,7 @@ class Trainer:
             "optimizer": self.optimizer.state(),
             "step": self.progress.step,
             "trained_s": self.progress.trained_s,
+            "drawn": self.progress.drawn,
         }
         part = self.options.out / "state.pt.part"
         torch.save(state, part)
@@ -219,7 +225,7 @@ class Trainer:
                 f"{path}: not a training state ({error})", hint="remove it to start over"
             ) from error
         self.optimizer.load(state["optimizer"], steps=state["step"])
-        self.progress = Progress(state["step"], state["trained_s"])
+        self.progress = Progress(state["step"], state["trained_s"], dict(state.get("drawn", {})))
 
     def _agreed(self, seconds: float) -> float:
         if self.options.processes == 1:

@@ -51,6 +51,15 @@ def test_selfspec_without_its_file_is_refused_and_ar_runs(
     assert run_command_line([*JOB, str(checkpoint), "--limit", "3", "--strategy", "ar"]) == 0
 
 
+def test_wrong_mask_id_runs_and_is_called_out(checkpoint: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = checkpoint / "block_diffusion.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text("utf-8")), "mask_id": 17}), "utf-8")
+    assert run_command_line([*JOB, str(checkpoint), "--limit", "3", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["strategies"]["selfspec"]["identical_to_ar"]["share"] == 1.0
+    assert any("mask_id is 17" in text and "at its floor" in text for text in document["warnings"])
+
+
 def test_image_that_does_not_decode_is_a_failed_sample(
     checkpoint: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,9 +47,9 @@ def test_differing_field_is_named_with_both_values() -> None:
 
 
 def test_second_writer_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:
-    with RunLock(tmp_path):
-        with pytest.raises(UsageError, match="another run is writing here"), RunLock(tmp_path):
-            pass
+    refused = pytest.raises(UsageError, match="another run is writing here")
+    with RunLock(tmp_path), refused, RunLock(tmp_path):
+        pass
     with RunLock(tmp_path) as lock:
         assert lock.left_over is None
 

@@ -1,0 +1,51 @@
+"""Every gravbench command in the README runs, and every path it names exists."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+COMMANDS = [
+    part.strip()
+    for block in BLOCKS
+    for line in block.splitlines()
+    for part in line.split("&&")
+    if part.strip().startswith("gravbench ")
+]
+LONG = {"run": ("--limit", "3"), "sweep": ("--limit", "3")}
+"""Options that shorten a verb without changing what it does."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One working folder: later commands may use what earlier ones wrote."""
+    return tmp_path_factory.mktemp("readme")
+
+
+def test_the_readme_has_two_setup_commands_and_shows_the_main_job() -> None:
+    assert any(c.startswith("gravbench run --suite crops-mini") for c in COMMANDS)
+    assert "python -m pytest" in README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_runs(command: str, folder: Path) -> None:
+    words = shlex.split(command, comments=True)[1:]
+    words += LONG.get(words[0], ())
+    done = subprocess.run(
+        [sys.executable, "-m", "gravbench", *words], cwd=folder, capture_output=True, text=True,
+        timeout=400, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\(((?!http)[^)#]+)\)", README))))
+def test_linked_files_exist(path: str) -> None:
+    assert (ROOT / path).exists()
