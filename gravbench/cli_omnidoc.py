@@ -30,11 +30,14 @@ def omnidoc(
     ] = False,
 ) -> None:
     """Score a folder of Markdown files by the official OmniDocBench v1.6 rules."""
+    from gravbench.metrics.cdm import default_cache_dir
+    from gravbench.omnidoc.cdm import find_cdm
     from gravbench.omnidoc.command import ScoreOptions, print_report, run_scoring, write_result
 
     if out is not None:
         write_result(out, None)
-    document = run_scoring(ScoreOptions(gt, predictions, jobs))
+    cdm = find_cdm(default_cache_dir(), workers=jobs)
+    document = run_scoring(ScoreOptions(gt, predictions, jobs), cdm=cdm)
     if out is not None:
         write_result(out, document)
     if as_json:

@@ -15,8 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from gravbench.errors import UsageError
+from gravbench.omnidoc.cdm import Cdm
 from gravbench.omnidoc.document import build_document, encode
-from gravbench.omnidoc.evaluation import CdmScorer, evaluate
+from gravbench.omnidoc.evaluation import evaluate
 from gravbench.omnidoc.verify import KindReport
 from gravbench.suites.omnidocbench import read_annotations, read_pages
 
@@ -30,7 +31,7 @@ class ScoreOptions:
     jobs: int
 
 
-def run_scoring(options: ScoreOptions, *, cdm_scorer: CdmScorer | None = None) -> dict[str, Any]:
+def run_scoring(options: ScoreOptions, *, cdm: Cdm | None = None) -> dict[str, Any]:
     """Score a folder; the bar goes to a terminal's standard error only."""
     pages = read_pages(read_annotations(options.gt), source=str(options.gt))
     console = Console(stderr=True)
@@ -41,12 +42,15 @@ def run_scoring(options: ScoreOptions, *, cdm_scorer: CdmScorer | None = None) -
             pages,
             options.predictions,
             jobs=options.jobs,
-            cdm_scorer=cdm_scorer,
+            cdm_scorer=cdm.score if cdm and cdm.status.available else None,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     digest = hashlib.sha256(options.gt.read_bytes()).hexdigest()
     inputs = {"gt": options.gt.name, "gt_sha256": digest, "predictions": options.predictions.name}
-    return build_document(evaluation, inputs=inputs)
+    document = build_document(evaluation, inputs=inputs)
+    if cdm:
+        document["cdm"] = cdm.to_record(evaluation.rows("display_formula"))
+    return document
 
 
 def write_result(path: Path, document: Mapping[str, Any] | None) -> None:
@@ -107,6 +111,7 @@ def report_notes(document: Mapping[str, Any]) -> list[str]:
     else:
         exact, board = summary["overall_notebook"], summary["overall_leaderboard"]
         notes = [f"Overall {exact:.4f} unrounded, {board:.3f} from rounded parts as on the leaderboard."]
+    notes += _cdm_notes(document.get("cdm"))
     missing = document["pages_without_prediction"]
     if missing:
         notes.append(f"{len(missing)} of {document['pages']} pages have no prediction and count as empty.")
@@ -131,6 +136,16 @@ def report_notes(document: Mapping[str, Any]) -> list[str]:
             f"Surplus: {free / predicted:.1%} of predicted characters match nothing (not in the score)."
         )
     return notes
+
+
+def _cdm_notes(cdm: Mapping[str, Any] | None) -> list[str]:
+    """Why CDM is missing and what to install, or how many formulas did not render."""
+    if cdm is None:
+        return []
+    if not cdm["available"]:
+        return [f"CDM is not scored: {cdm['reason']}. {cdm['hint']}"]
+    failed = cdm["failed"]
+    return [f"{len(failed)} formulas show nothing on one side; see cdm.failed."] if failed else []
 
 
 def print_verification(reports: Mapping[str, KindReport], *, as_json: bool) -> None:

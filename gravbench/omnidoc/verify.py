@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.errors import DataError
+from gravbench.metrics.cdm import default_cache_dir
+from gravbench.omnidoc.cdm import find_cdm, spelling_of
 from gravbench.omnidoc.evaluation import CdmScorer
 from gravbench.omnidoc.verify_functions import CHECKS, needs_latexml
 from gravbench.omnidoc.verify_pages import differences, run_differences, score_run
@@ -69,11 +71,19 @@ class Tools:
     latexml: bool
     cdm_check: CdmCheck | None = None
     cdm_scorer: CdmScorer | None = None
+    cdm_missing: str = "no TeX here"
+    """Why formulas are not rendered, where they are not."""
 
 
 def default_tools() -> Tools:
-    """Tools found on the path; CDM joins where its renderer is present."""
-    return Tools(latexml=latexml_available())
+    """Tools found on the path; CDM tokens need none, its scores join where the renderer is whole."""
+    cdm = find_cdm(default_cache_dir())
+    return Tools(
+        latexml=latexml_available(),
+        cdm_check=cdm.check,
+        cdm_scorer=cdm.score if cdm.status.available else None,
+        cdm_missing=f"{cdm.status.reason}; {cdm.status.hint}",
+    )
 
 
 def _load_cases(path: Path) -> list[dict[str, Any]]:
@@ -107,7 +117,7 @@ def _check_cdm(case: Mapping[str, Any], tools: Tools, reports: dict[str, KindRep
     found = tools.cdm_check(case)
     report.add(case["id"], differences({key: rest[key] for key in rest if key in found}, found, "expected"))
     if absent := sorted(set(rest) - set(found)):
-        reports.setdefault("cdm_rendered", KindReport()).skip(f"no TeX here: {', '.join(absent)}")
+        reports.setdefault("cdm_rendered", KindReport()).skip(f"{tools.cdm_missing}: {', '.join(absent)}")
 
 
 def _check_function(
@@ -156,7 +166,7 @@ def _check_runs(folder: Path, tools: Tools, reports: dict[str, KindReport]) -> N
             if tools.cdm_scorer:
                 rendered.add(path.stem, run_differences(expected, found, cdm=True))
             else:
-                rendered.skip("no CDM renderer")
+                rendered.skip(tools.cdm_missing)
 
 
 def verify(folder: Path, tools: Tools) -> dict[str, KindReport]:
@@ -170,7 +180,10 @@ def verify(folder: Path, tools: Tools) -> dict[str, KindReport]:
     reports: dict[str, KindReport] = {}
     normalizer = Normalizer()
     if cases.is_file():
-        for case in _load_cases(cases):
+        loaded = _load_cases(cases)
+        if tools.cdm_scorer:  # all formulas in one run; each case then finds its own in the cache
+            tools.cdm_scorer([spelling_of(case) for case in loaded if case["kind"] == "cdm"])
+        for case in loaded:
             _check_function(case, tools, normalizer, reports)
     if pages.is_dir():
         _check_runs(pages, tools, reports)

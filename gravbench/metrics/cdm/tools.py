@@ -1,0 +1,148 @@
+"""The programs CDM needs: where they are, which versions, and which Debian packages bring what is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import EngineError
+
+DEBIAN_PACKAGES = (
+    "texlive-latex-base",
+    "texlive-latex-recommended",
+    "texlive-latex-extra",
+    "texlive-fonts-recommended",
+    "latex-cjk-common",
+    "latex-cjk-chinese",
+    "latex-cjk-chinese-arphic-gkai00mp",
+    "ghostscript",
+)
+"""Everything, for `apt-get install --no-install-recommends`."""
+_PROVIDED_BY: Mapping[str, str] = {
+    "article.cls": "texlive-latex-base",
+    "geometry.sty": "texlive-latex-base",
+    "amsmath.sty": "texlive-latex-base",
+    "amssymb.sty": "texlive-latex-base",
+    "booktabs.sty": "texlive-latex-recommended",
+    "xcolor.sty": "texlive-latex-recommended",
+    "multirow.sty": "texlive-latex-extra",
+    "upgreek.sty": "texlive-latex-extra",
+    "psyr.tfm": "texlive-fonts-recommended",
+    "CJK.sty": "latex-cjk-common",
+    "c70gkai.fd": "latex-cjk-chinese-arphic-gkai00mp",
+}
+_PROGRAMS: Mapping[str, str] = {"pdflatex": "texlive-latex-base", "gs": "ghostscript"}
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Resolved programs and the versions that go into every cache key."""
+
+    pdflatex: Path
+    gs: Path
+    pdflatex_version: str
+    gs_version: str
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"pdflatex": self.pdflatex_version, "ghostscript": self.gs_version}
+
+
+def find_tools(*, search_path: str | None = None, memo_dir: Path | None = None) -> Tools:
+    """The programs on `search_path` (default: PATH). `EngineError` says what is missing, and the remedy.
+
+    Asking programs for their versions takes longer than scoring a hundred cached formulas, so the answer is
+    kept in `memo_dir` and used as long as the program files are the same.
+    """
+    paths = {name: shutil.which(name, path=search_path) for name in _PROGRAMS}
+    missing = [name for name, path in paths.items() if path is None]
+    if missing:
+        raise EngineError(
+            f"CDM cannot run: not on the path: {', '.join(missing)}",
+            hint=install_command(),
+        )
+    found = {name: Path(path) for name, path in paths.items() if path is not None}
+    versions = _versions(found, memo_dir)
+    return Tools(found["pdflatex"], found["gs"], versions["pdflatex"], versions["gs"])
+
+
+def install_command(packages: tuple[str, ...] = DEBIAN_PACKAGES) -> str:
+    return "apt-get install --no-install-recommends " + " ".join(packages)
+
+
+def missing_packages(tools: Tools) -> tuple[str, ...]:
+    """Debian packages whose files TeX cannot find, in installation order; empty when all are there."""
+    kpsewhich = shutil.which("kpsewhich", path=str(tools.pdflatex.parent)) or shutil.which("kpsewhich")
+    if kpsewhich is None:
+        return ()
+    found = subprocess.run(
+        [kpsewhich, *_PROVIDED_BY], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    ).stdout
+    there = {Path(line).name for line in found.splitlines()}
+    absent = {package for file, package in _PROVIDED_BY.items() if file not in there}
+    return tuple(package for package in DEBIAN_PACKAGES if package in absent)
+
+
+def _versions(programs: Mapping[str, Path], memo_dir: Path | None) -> dict[str, str]:
+    identity = _identity(programs)
+    memo = memo_dir / "tools.json" if memo_dir else None
+    if memo is not None:
+        known = _read_memo(memo)
+        if known.get("identity") == identity:
+            return {name: str(known[name]) for name in programs}
+    versions = {name: _version(path) for name, path in programs.items()}
+    if memo is not None:
+        _write_memo(memo, {"identity": identity, **versions})
+    return versions
+
+
+def _identity(programs: Mapping[str, Path]) -> str:
+    """Changes whenever a program file does."""
+    stats = [(str(path), path.stat()) for path in sorted(programs.values())]
+    return hashlib.sha256(
+        json.dumps([[path, stat.st_size, stat.st_mtime_ns, stat.st_ino] for path, stat in stats]).encode()
+    ).hexdigest()
+
+
+def _version(program: Path) -> str:
+    """First line a program prints about itself; `unknown` when it prints none."""
+    try:
+        printed = subprocess.run(
+            [str(program), "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return next((line.strip() for line in printed.splitlines() if line.strip()), "unknown")
+
+
+def _read_memo(memo: Path) -> dict[str, str]:
+    try:
+        loaded = json.loads(memo.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return loaded if isinstance(loaded, dict) and {"identity", *_PROGRAMS} <= loaded.keys() else {}
+
+
+def _write_memo(memo: Path, content: Mapping[str, str]) -> None:
+    """Best effort: without the memo the programs are asked again."""
+    temporary = memo.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        memo.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(memo)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,69 @@
+"""What the CDM tests share: the golden cases, and whether the programs they need are here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracles.official_cdm import imagemagick
+
+from gravbench.metrics.cdm import DEBIAN_PACKAGES, CdmPair
+from gravbench.metrics.cdm.render import Engine, Source
+from gravbench.metrics.cdm.sandbox import Limits
+from gravbench.metrics.cdm.score import CdmResult
+from gravbench.metrics.cdm.tokenise import tokenise
+
+GOLDEN = Path(__file__).parent / "golden" / "omnidoc" / "function_cases.jsonl"
+
+needs_tex = pytest.mark.skipif(
+    shutil.which("pdflatex") is None or shutil.which("gs") is None,
+    reason=f"not run: pdflatex or gs is missing; install {' '.join(DEBIAN_PACKAGES)}",
+)
+needs_imagemagick = pytest.mark.skipif(
+    imagemagick() is None, reason="not run: no ImageMagick to compare with; install imagemagick"
+)
+
+
+@cache
+def golden_cases() -> list[dict[str, Any]]:
+    """The `cdm` cases, made by the official scorer with TeX Live 2022, ImageMagick 6.9, Ghostscript 10."""
+    lines = GOLDEN.read_text(encoding="utf-8").splitlines()
+    return [case for case in map(json.loads, lines) if case["kind"] == "cdm"]
+
+
+def golden_pairs() -> list[CdmPair]:
+    return [CdmPair.of(case["gt"], case["pred"]) for case in golden_cases()]
+
+
+def numbers(result: CdmResult) -> tuple[float, float, float, int, int, int]:
+    return (
+        result.recall,
+        result.precision,
+        result.f1,
+        result.tp,
+        result.gt_tokens,
+        result.pred_tokens,
+    )
+
+
+def source_of(formula: str) -> Source:
+    """The coloured source of a formula that can be tokenised."""
+    tokenised = tokenise(formula)
+    painted = tokenised.painted
+    assert painted is not None
+    return Source(painted.body, tokenised.template, len(painted.tokens), painted.colours)
+
+
+def raw_source(body: str) -> Source:
+    """A body given to TeX as it stands, past the tokeniser; one token, so that boxes may be asked for."""
+    return Source(body, "plain", 1, 1)
+
+
+def engine(limits: Limits | None = None) -> Engine:
+    found = {name: shutil.which(name) for name in ("pdflatex", "gs")}
+    assert found["pdflatex"] is not None and found["gs"] is not None
+    return Engine(Path(found["pdflatex"]), Path(found["gs"]), limits or Limits())
