@@ -8,6 +8,7 @@ TEDS and CDM, where a page that owns a table or formula without a row counts 0).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gravbench.errors import NotComparableError
@@ -15,8 +16,8 @@ from gravbench.regions import PageSample
 from gravbench.store.schema import GenRecord, ScoreRecord
 
 if TYPE_CHECKING:
-    from gravbench.omnidoc.evaluation import CdmScorer
-    from gravbench.omnidoc.page import PageResult, PageScorer
+    from gravbench.omnidoc.cdm import Cdm
+    from gravbench.omnidoc.page import PageResult
     from gravbench.omnidoc.rows import Row
     from gravbench.suites.omnidocbench import Page
 
@@ -25,10 +26,11 @@ TEDS, TEDS_S, ORDER = "table_TEDS", "table_TEDS_structure_only", "reading_order_
 OVERALL = "overall"
 PAGE_METRICS = (TEXT, FORMULA, FORMULA_CDM, TEDS, TEDS_S, ORDER)
 
-NO_CDM = "CDM is not scored: its renderer was not given"
-
 Contribution = tuple[float | None, dict[str, float]]
 """(value, sufficient counts); value None where the page has no part in this metric."""
+
+Key = tuple[str, str]
+"""(sample id, sha of the Markdown)."""
 
 
 def page_signatures() -> dict[str, str]:
@@ -62,74 +64,97 @@ def score_pages(
     samples: Mapping[str, PageSample],
     *,
     known: Sequence[ScoreRecord] = (),
-    cdm_scorer: CdmScorer | None = None,
+    cdm: Cdm | None = None,
 ) -> list[ScoreRecord]:
     """Scores of page records, sorted by sample, rep, arm and metric; equal Markdown of a page is scored once.
 
-    A failed page is scored as an empty prediction. `known` are stored scores of the same scorer.
+    A failed page is scored as an empty prediction. `known` are stored scores of the same scorer. Formulas of
+    all pages are rendered together; without `cdm`, or without its tools, CDM is unscored with the reason.
     """
-    stored: dict[tuple[str, str], dict[str, ScoreRecord]] = {}
-    for score in known:
-        if score.task == "page":
-            stored.setdefault((score.prediction_sha, score.reference_sha), {})[score.metric] = score
-    fresh = _Fresh(samples, cdm_scorer)
-    found: list[ScoreRecord] = []
+    renderer = _Renderer.of(cdm)
+    stored = _reusable(known, renderer)
+    values: dict[Key, dict[str, Contribution]] = {}
+    wanted: dict[Key, GenRecord] = {}
     for record in records:
         if record.sample_id not in samples:
             raise NotComparableError(
                 f"page {record.sample_id!r} of the run is not in the suite",
                 hint="Score with the suite and the data the run was made on.",
             )
-        reference_sha = samples[record.sample_id].image_sha256
-        values = fresh.known(record, reference_sha, stored) or fresh.score(record)
-        found += _records(record, reference_sha, values, cdm=cdm_scorer is not None)
-    return sorted(found, key=lambda s: (s.sample_id, s.rep, s.arm, s.metric))
-
-
-class _Fresh:
-    """Scores what is not stored yet; remembers Markdown it has seen in this call."""
-
-    def __init__(self, samples: Mapping[str, PageSample], cdm_scorer: CdmScorer | None) -> None:
-        self._samples = samples
-        self._cdm = cdm_scorer
-        self._seen: dict[tuple[str, str], dict[str, Contribution]] = {}
-        self._scorer: PageScorer | None = None
-
-    def known(
-        self,
-        record: GenRecord,
-        reference_sha: str,
-        stored: Mapping[tuple[str, str], Mapping[str, ScoreRecord]],
-    ) -> dict[str, Contribution] | None:
-        found = stored.get((record.text_sha, reference_sha))
-        if found is None or set(found) != set(PAGE_METRICS):
-            return None
-        if self._cdm is not None and found[FORMULA_CDM].reason == NO_CDM:
-            return None
-        return {name: (score.value, dict(score.counts)) for name, score in found.items()}
-
-    def score(self, record: GenRecord) -> dict[str, Contribution]:
-        from gravbench.omnidoc.page import PageScorer
-        from gravbench.suites.omnidocbench import read_page
-
         key = (record.sample_id, record.text_sha)
-        if key not in self._seen:
-            self._scorer = self._scorer or PageScorer()
-            sample = self._samples[record.sample_id]
-            page = read_page(sample.entry, 0, source=sample.image_name)
-            result = self._scorer.score(page, record.text if record.status == "ok" else None)
-            self._seen[key] = contributions(page, result, self._cdm)
-        return self._seen[key]
+        found = stored.get((record.text_sha, samples[record.sample_id].image_sha256))
+        if found is not None:
+            values[key] = found
+        elif key not in values:
+            wanted[key] = record
+    values |= _scored(wanted, samples, cdm if renderer.available else None)
+    rows = [
+        row
+        for record in records
+        for row in _records(
+            record,
+            samples[record.sample_id].image_sha256,
+            values[record.sample_id, record.text_sha],
+            renderer,
+        )
+    ]
+    return sorted(rows, key=lambda s: (s.sample_id, s.rep, s.arm, s.metric))
 
 
-def contributions(
-    page: Page, result: PageResult, cdm_scorer: CdmScorer | None = None
-) -> dict[str, Contribution]:
-    """What one scored page adds to each official average."""
+@dataclass(frozen=True, slots=True)
+class _Renderer:
+    """Whether CDM can be scored here, under which signature, or why not."""
+
+    available: bool
+    signature: str
+    reason: str
+
+    @staticmethod
+    def of(cdm: Cdm | None) -> _Renderer:
+        static = page_signatures()[FORMULA_CDM]
+        if cdm is None:
+            return _Renderer(False, static, "CDM was not asked for")
+        status = cdm.status
+        if not status.available:
+            return _Renderer(False, static, f"CDM is not scored: {status.reason}; {status.hint}")
+        return _Renderer(True, f"{status.signature}|{static.removeprefix('cdm|')}", "")
+
+
+def _reusable(
+    known: Sequence[ScoreRecord], renderer: _Renderer
+) -> dict[tuple[str, str], dict[str, Contribution]]:
+    """Stored values by (prediction sha, reference sha), where all metrics are there from this renderer."""
+    stored: dict[tuple[str, str], dict[str, ScoreRecord]] = {}
+    for score in known:
+        if score.task == "page":
+            stored.setdefault((score.prediction_sha, score.reference_sha), {})[score.metric] = score
+    return {
+        key: {name: (score.value, dict(score.counts)) for name, score in found.items()}
+        for key, found in stored.items()
+        if set(found) == set(PAGE_METRICS) and found[FORMULA_CDM].signature == renderer.signature
+    }
+
+
+def _scored(
+    wanted: Mapping[Key, GenRecord], samples: Mapping[str, PageSample], cdm: Cdm | None
+) -> dict[Key, dict[str, Contribution]]:
     from gravbench.omnidoc.evaluation import add_cdm
+    from gravbench.omnidoc.page import PageScorer
+    from gravbench.suites.omnidocbench import read_page
 
-    if cdm_scorer is not None:
-        add_cdm(result.formulas, cdm_scorer)
+    scorer = PageScorer()
+    results: dict[Key, tuple[Page, PageResult]] = {}
+    for key, record in wanted.items():
+        sample = samples[record.sample_id]
+        page = read_page(sample.entry, 0, source=sample.image_name)
+        results[key] = page, scorer.score(page, record.text if record.status == "ok" else None)
+    if cdm is not None:
+        add_cdm([row for _, result in results.values() for row in result.formulas], cdm.score)
+    return {key: contributions(*found, cdm=cdm is not None) for key, found in results.items()}
+
+
+def contributions(page: Page, result: PageResult, *, cdm: bool = False) -> dict[str, Contribution]:
+    """What one scored page adds to each official average; CDM only where its rows carry it."""
     order: Contribution = (None, {})
     if result.order is not None and result.order.upper:
         edits = result.order.edits
@@ -138,9 +163,7 @@ def contributions(
     return {
         TEXT: _distance([*result.text, *result.text_from_formulas]),
         FORMULA: _distance(result.formulas),
-        FORMULA_CDM: _page_mean(result.formulas, "CDM", owner=page.owns_formula)
-        if cdm_scorer is not None
-        else (None, {}),
+        FORMULA_CDM: _page_mean(result.formulas, "CDM", owner=page.owns_formula) if cdm else (None, {}),
         TEDS: _page_mean(result.tables, "TEDS", owner=page.owns_table),
         TEDS_S: _page_mean(result.tables, "TEDS_structure_only", owner=page.owns_table),
         ORDER: order,
@@ -165,9 +188,9 @@ def _page_mean(rows: Sequence[Row], metric: str, *, owner: bool) -> Contribution
 
 
 def _records(
-    record: GenRecord, reference_sha: str, values: Mapping[str, Contribution], *, cdm: bool
+    record: GenRecord, reference_sha: str, values: Mapping[str, Contribution], renderer: _Renderer
 ) -> list[ScoreRecord]:
-    signatures = page_signatures()
+    signatures = page_signatures() | {FORMULA_CDM: renderer.signature}
     failed = record.status != "ok"
     why = f"{record.error.kind}: {record.error.message}" if record.error else None
     found = []
@@ -175,7 +198,8 @@ def _records(
         value, counts = values[name]
         reason = why if failed else None
         if value is None:
-            reason = NO_CDM if name == FORMULA_CDM and not cdm else "the page has no such element"
+            unrendered = name == FORMULA_CDM and not renderer.available
+            reason = renderer.reason if unrendered else "the page has no such element"
         found.append(
             ScoreRecord(
                 sample_id=record.sample_id,

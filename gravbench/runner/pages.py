@@ -19,6 +19,7 @@ from gravbench.store.page_schema import PageDetail
 from gravbench.store.schema import sha256_of
 
 if TYPE_CHECKING:
+    from gravbench.omnidoc.cdm import Cdm
     from gravbench.suites.manifest import Suite
     from gravbench.suites.opening import OpenedSuite
     from gravbench.suites.samples import Sample
@@ -106,6 +107,14 @@ def open_named_layout(options: RunOptions) -> LayoutProvider:
     return open_layout(
         options.layout, model=options.layout_model, device=options.device, threads=options.threads
     )
+
+
+def page_cdm() -> Cdm:
+    """CDM with its shared cache, or the reason why this machine cannot render formulas."""
+    from gravbench.metrics.cdm import default_cache_dir
+    from gravbench.omnidoc.cdm import find_cdm
+
+    return find_cdm(default_cache_dir())
 
 
 def prompt_sha(suite: Suite, sample: Sample | PageSample) -> str:

@@ -21,7 +21,7 @@ from gravbench.provenance import capture
 from gravbench.regions import PageSample
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.options import RunOptions
-from gravbench.runner.pages import OpenLayout, PageSetup, open_named_layout, page_setup
+from gravbench.runner.pages import OpenLayout, PageSetup, open_named_layout, page_cdm, page_setup
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
 from gravbench.scoring_pages import score_pages
@@ -148,7 +148,9 @@ def write_results(
     write_missing_markdown(run_folder.path, records)
     scores = score_generations([r for r in records if r.task != "page"], references, known=known)
     if page_samples:
-        scores += score_pages([r for r in records if r.task == "page"], page_samples, known=known)
+        scores += score_pages(
+            [r for r in records if r.task == "page"], page_samples, known=known, cdm=page_cdm()
+        )
     run_folder.write_scores(scorer, scores)
     summary = build_summary(
         manifest,

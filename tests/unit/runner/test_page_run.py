@@ -115,7 +115,10 @@ def test_stages_cover_the_page_and_the_amdahl_split_adds_up(tmp_path: Path) -> N
     assert {"decode", "request", "page"} <= set(speedups.model_dump(exclude_none=True))
 
 
-def test_official_parts_are_in_the_summary_and_overall_is_not_without_cdm(tmp_path: Path) -> None:
+def test_official_parts_are_in_the_summary_and_overall_is_not_without_cdm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     outcome = run_pages(opened(tmp_path / "data", many(2)), tmp_path / "r")
     quality = outcome.summary.strategies["ar"].quality
     assert set(quality) == {
