@@ -21,6 +21,7 @@ from gravbench.analysis.speed import (
     summarise_counters,
 )
 from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
+from gravbench.analysis.word_order import Attributes, WordOrder, word_order
 from gravbench.records import SAMPLE_TASKS, Record, SampleTask
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
 
@@ -80,6 +81,8 @@ class Summary(StoredRecord):
     suite_sha: str
     model: dict[str, JsonValue]
     signatures: dict[str, str]
+    word_order: dict[str, dict[str, WordOrder]] | None = None
+    """Text as written against its words shuffled; absent for suites without such pairs."""
     data: dict[str, JsonValue] | None = None
     """Which copy of the page data was run; absent for suites without pages."""
     bootstrap: BootstrapInfo
@@ -107,6 +110,7 @@ def build_summary(
     quality_of: QualityOf,
     run_dir: str,
     version: str,
+    attributes: Attributes | None = None,
 ) -> Summary:
     """Derive the summary of one finished run. `pairs` holds, per sample, the record of every arm."""
     seed = _int(manifest.identity["seed"])
@@ -122,6 +126,7 @@ def build_summary(
         model=manifest.model,
         signatures=dict(signatures),
         data=_data(manifest),
+        word_order=word_order(scores, attributes or {}),
         bootstrap=BootstrapInfo(seed=seed),
         sessions=len({record.session_id for pair in pairs for record in pair.values()}),
         failed_samples=failed,

@@ -160,6 +160,7 @@ def write_results(
         quality_of=mean_quality,
         run_dir=str(run_folder.path),
         version=gravbench.__version__,
+        attributes={sample.sample_id: sample.attributes for sample in samples},
     )
     run_folder.write_summary(summary_json(summary) + b"\n")
     return summary
