@@ -23,8 +23,9 @@ def omnidoc(
     predictions: Annotated[Path, typer.Option("--predictions", help="Folder of Markdown files, one a page.")],
     out: Annotated[Path | None, typer.Option("--out", help="Write the full result here, as JSON.")] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", min=1, help="Processes at most; results do not depend on it.")
-    ] = _usable_cpus(),
+        int | None,
+        typer.Option("--jobs", min=1, help="Processes at most (all CPUs); results do not depend on it."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result (without its rows) as one JSON document.")
     ] = False,
@@ -36,8 +37,8 @@ def omnidoc(
 
     if out is not None:
         write_result(out, None)
-    cdm = find_cdm(default_cache_dir(), workers=jobs)
-    document = run_scoring(ScoreOptions(gt, predictions, jobs), cdm=cdm)
+    cdm = find_cdm(default_cache_dir(), workers=jobs or _usable_cpus())
+    document = run_scoring(ScoreOptions(gt, predictions, jobs or _usable_cpus()), cdm=cdm)
     if out is not None:
         write_result(out, document)
     if as_json:

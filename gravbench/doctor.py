@@ -70,6 +70,7 @@ def diagnose(
         check_variables(),
         check_disk(folder),
         *check_suites(),
+        check_cdm(),
         check_model(checkpoint, threads),
     ]
     measured = None
@@ -180,6 +181,23 @@ def check_suites() -> list[Check]:
             )
         ]
     return [_check_suite(suite) for suite in suites]
+
+
+def check_cdm() -> Check:
+    """TeX and Ghostscript render an identical pair to 1.0 and a known pair to its value."""
+    from gravbench.metrics.cdm import check_tools
+
+    status = check_tools()
+    if status.available:
+        versions = dict(status.versions)
+        return Check(name="cdm", status="ok", message=", ".join(versions.values()), facts={**versions})
+    return Check(
+        name="cdm",
+        status="warn",
+        message=f"CDM and Overall cannot be scored: {status.reason}",
+        hint=status.hint,
+        facts={"missing_packages": list(status.missing_packages)},
+    )
 
 
 def check_model(checkpoint: Path, threads: int) -> Check:

@@ -15,4 +15,4 @@ def data_root(name: str) -> Path:
 
 def shipped_model_dir(name: str = "gravity-tiny") -> Path:
     """Checkpoint folder of a model that ships inside the package; it may not exist."""
-    return _PACKAGE / "models" / name.replace("-", "_")
+    return _PACKAGE / "models" / name

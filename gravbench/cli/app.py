@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import gravbench
+from gravbench.cli_omnidoc import register as register_omnidoc
 
 app = typer.Typer(
     name="gravbench",
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 suites_app = typer.Typer(help="What there is to evaluate.", no_args_is_help=True)
 app.add_typer(suites_app, name="suites")
+register_omnidoc(app)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]

@@ -24,7 +24,9 @@ from gravbench.text.tree_distance import Floats, LabelledTree, tree_distance
 MAX_NODE_PAIRS = 40_000_000  # memory: 16 bytes each
 MAX_TREE_STEPS = 4_000_000_000  # inner steps of the tree kernel
 MAX_CONTENT_STEPS = 4_000_000_000  # 64-character steps of all cell comparisons
-# From here on a slow machine may have run into the official limit.
+MAX_SOURCE_CHARS = 20_000_000  # both sources together, in characters ...
+MAX_SOURCE_TAGS = 500_000  # ... and in tags and references
+# From here on a slow machine (60 microseconds a pair of nodes, twice) may have run into the official limit.
 OFFICIAL_LIMIT_NODE_PAIRS = 1_000_000
 
 
@@ -49,6 +51,8 @@ def teds_pair(gt: str, pred: str) -> TedsResult:
     """Both scores of ground truth `gt` and prediction `pred`: normal forms, or raw strings without one."""
     if not gt or not pred:
         return TedsResult(0.0, 0.0)
+    if len(gt) + len(pred) > MAX_SOURCE_CHARS or _tags(gt) + _tags(pred) > MAX_SOURCE_TAGS:
+        return TedsResult(0.0, 0.0, "NodeBudget", may_have_timed_out=True)
     codes = TagCodes()
     try:
         tables = find_table(pred), find_table(gt)
@@ -73,10 +77,15 @@ def _score_trees(gt: TableTree, pred: TableTree) -> TedsResult:
     trees = LabelledTree(gt.leftmost, with_content.ids_gt), LabelledTree(pred.leftmost, with_content.ids_pred)
     if not _within_budget(trees, with_content):
         return TedsResult(0.0, 0.0, "NodeBudget", nodes_gt, nodes_pred, True)
-    bare = LabelledTree(gt.leftmost, structure.ids_gt), LabelledTree(pred.leftmost, structure.ids_pred)
     distance = tree_distance(*trees, with_content.matrix())
-    distance_s = tree_distance(*bare, structure.matrix())
+    bare = LabelledTree(gt.leftmost, structure.ids_gt), LabelledTree(pred.leftmost, structure.ids_pred)
+    same = gt.leftmost == pred.leftmost and structure.aligned()
+    distance_s = 0.0 if same else tree_distance(*bare, structure.matrix())
     return TedsResult(1.0 - distance / larger, 1.0 - distance_s / larger, None, nodes_gt, nodes_pred, slow)
+
+
+def _tags(source: str) -> int:
+    return source.count("<") + source.count("&")
 
 
 def _without_content(labels: Sequence[NodeLabel]) -> list[NodeLabel]:
@@ -98,6 +107,10 @@ class _LabelCosts:
     def __init__(self, gt: Sequence[NodeLabel], pred: Sequence[NodeLabel]) -> None:
         self.distinct_gt, self.ids_gt = _distinct(gt)
         self.distinct_pred, self.ids_pred = _distinct(pred)
+
+    def aligned(self) -> bool:
+        """Whether both sides have the same labels, node by node."""
+        return self.distinct_gt == self.distinct_pred and self.ids_gt == self.ids_pred
 
     def content_steps(self) -> int:
         """64-character steps that comparing every content with every other takes at most."""

@@ -6,20 +6,25 @@ unmatched predicted line; the best run of each truth line is kept and clashes ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import extract_iter
 
-from gravbench.text.distance import distance_matrix, has_close_window, largest_distance, normalized_distance
+from gravbench.text.distance import distance_matrix, has_close_window, largest_distance
 
 MATCHED = 0.25
 """Lines closer than this to anything are settled and take no part."""
 WINDOW_SHARE = 0.6
 MAX_RUN_LINES = 160
-COMPILED_FROM_PAIRS = 20_000
-"""From so many (truth line, start) pairs on, the compiled search is worth loading; same results."""
+COMPILED_FROM_S = 1.5
+"""Estimated seconds from which on loading the compiled search pays; an estimate from lengths, not a clock.
+Both searches give the same runs."""
+_SECONDS_PER_WORD = 1.1e-9
+_SECONDS_PER_CALL = 4e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,15 @@ def _plain_sum(values: Sequence[float]) -> float:
 
 
 class _PlainSearch:
-    """Grows runs line by line; remembers which lines have a close window in the current truth line."""
+    """Grows runs towards one truth line; the text of a run is a slice of all lines joined."""
 
     def __init__(self, truth: str, lines: Sequence[str], masked: NDArray[np.bool_]) -> None:
         self._truth = truth
         self._lines = lines
-        self._masked = masked
+        self._masked: list[bool] = masked.tolist()
+        self._text = " ".join(lines)
+        ends = np.cumsum([len(line) + 1 for line in lines]) - 1
+        self._ends: list[int] = ends.tolist()
         self._known: dict[tuple[str, bool], bool] = {}
         self.official_windows = 0
 
@@ -71,31 +79,33 @@ class _PlainSearch:
             self._known[key] = has_close_window(self._truth, line, limit)
         return self._known[key]
 
-    def _windows(self, line: str) -> int:
-        return max(len(self._truth) - len(line) + 1, 0)
+    def _longer_runs(self, start: int) -> Iterator[str]:
+        """Text of the run of two lines, three lines and so on, as far as runs may grow at all."""
+        begin = self._ends[start] - len(self._lines[start])
+        for line in range(start + 1, min(start + MAX_RUN_LINES, len(self._lines))):
+            if self._masked[line]:
+                return
+            yield self._text[begin : self._ends[line]]
 
     def grow(self, start: int, distance: float) -> Run:
         """Run from `start` on: every line added must not worsen the distance and must occur nearby."""
-        run, text, windows = 1, self._lines[start], 0
-        while run < MAX_RUN_LINES:
-            following = start + run
-            if following >= len(self._lines) or self._masked[following]:
-                break
-            line = self._lines[following]
-            merged = f"{text} {line}"
-            merged_distance = normalized_distance(self._truth, merged)
+        last, windows, size = start, 0, len(self._truth)
+        measured = extract_iter(self._truth, self._longer_runs(start), scorer=Levenshtein.distance)
+        for text, edits, _ in measured:
+            merged_distance = edits / max(size, len(text))
             if merged_distance > distance:
                 break
-            windows += self._windows(self._lines[following - 1])
-            self.official_windows += windows + self._windows(line)
-            if run == 1 and not self._is_near(self._lines[start], strict=False):
+            line = self._lines[last + 1]
+            windows += max(size - len(self._lines[last]) + 1, 0)
+            self.official_windows += windows + max(size - len(line) + 1, 0)
+            if last == start and not self._is_near(self._lines[start], strict=False):
                 break
             if not self._is_near(line, strict=True):
                 break
-            run, text, distance = run + 1, merged, merged_distance
-            if len(merged) > len(self._truth):
+            last, distance = last + 1, merged_distance
+            if len(text) > size:
                 break
-        return Run(start, start + run - 1, distance)
+        return Run(start, last, distance)
 
 
 def plain_best_run(
@@ -105,6 +115,17 @@ def plain_best_run(
     search = _PlainSearch(truth, lines, masked)
     runs = [search.grow(int(j), float(distances[j])) for j in np.flatnonzero(~masked)]
     return min(runs, key=lambda run: run.distance, default=None), search.official_windows
+
+
+def _estimated_seconds(truths: Sequence[str], lines: Sequence[str], starts: int) -> float:
+    """What the plain search may take at worst: every run grows until it is as long as its truth line."""
+    line_chars = sum(len(line) + 1 for line in lines) / max(len(lines), 1) or 1.0
+    seconds = 0.0
+    for truth in truths:
+        steps = min(MAX_RUN_LINES, len(truth) / line_chars + 1)
+        chars = min(len(truth), steps * line_chars) / 2
+        seconds += starts * steps * (_SECONDS_PER_CALL + _SECONDS_PER_WORD * chars * (len(truth) / 64 + 1))
+    return seconds
 
 
 def compiled_best_runs(
@@ -186,10 +207,11 @@ def merge_predictions(truths: Sequence[str], lines: Sequence[str], distances: ND
     settled = distances < MATCHED
     masked = np.asarray(settled.any(axis=0), dtype=np.bool_)
     open_truths = [int(i) for i in np.flatnonzero(~settled.any(axis=1))]
-    if len(open_truths) * int((~masked).sum()) < COMPILED_FROM_PAIRS:
+    wanted = [truths[i] for i in open_truths]
+    if _estimated_seconds(wanted, lines, int((~masked).sum())) < COMPILED_FROM_S:
         best = [plain_best_run(truths[i], lines, distances[i], masked) for i in open_truths]
     else:
-        best = compiled_best_runs([truths[i] for i in open_truths], lines, masked)
+        best = compiled_best_runs(wanted, lines, masked)
     windows = sum(count for _, count in best)
     runs = disjoint_runs([run for run, _ in best if run is not None])
     if all(run.first == run.last for run in runs):

@@ -22,6 +22,13 @@ MAX_SOURCE_CHARS = 8000
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 TIMEOUT_S = 60
 
+MAX_MEMORY_BYTES = 2 * 1024 * 1024 * 1024
+
+# LaTeXML reads any file it may: sources that could name one, or spell such a command, are not converted.
+_REFUSED = re.compile(
+    r"\\(?:input|include|openin|openout|read|write|immediate|usepackage|RequirePackage|documentclass|csname"
+    r"|catcode|scantokens|\w*input\w*|directlua|special|bibliography|newread|newwrite)(?![A-Za-z])|\^\^"
+)
 _TABLE_BODY = re.compile(r"<table\b[^>]*>(.*)</table>", re.DOTALL | re.IGNORECASE)
 _TEMPLATE = r"""\documentclass{article}
 \usepackage{amsmath,amssymb,array,booktabs,multirow,graphicx,xcolor,colortbl,tabularx,longtable,makecell}
@@ -40,9 +47,12 @@ def latexml_available() -> bool:
 def latex_to_html(source: str) -> str:
     """The table of a LaTeX `source` in normal form; empty when it is refused or cannot be converted.
 
-    Refused: more than 8,000 characters, unbalanced braces, badly nested environments.
+    Refused: more than 8,000 characters, unbalanced braces, badly nested environments (as officially), and
+    commands that read or write files.
     """
     if len(source) > MAX_SOURCE_CHARS or not braces_balanced(source) or not environments_balanced(source):
+        return ""
+    if _REFUSED.search(source):
         return ""
     body = _TABLE_BODY.search(_run_latexml(_TEMPLATE % source))
     return normalize_html_table(f"<table>{body.group(1)}</table>") if body else ""
@@ -72,6 +82,8 @@ def _run_latexml(document: str) -> str:
 
 def _finishes(command: list[str], folder: Path) -> bool:
     """Run `command` in `folder` with nothing of the caller's environment but the path; False on timeout."""
+    if limiter := shutil.which("prlimit"):
+        command = [limiter, f"--as={MAX_MEMORY_BYTES}", f"--fsize={MAX_OUTPUT_BYTES}", "--core=0", *command]
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "LC_ALL": "C.UTF-8"}
     process = subprocess.Popen(
         command,

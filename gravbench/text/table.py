@@ -7,13 +7,10 @@ normal form is left to `table_tree`.
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 
-from bs4 import BeautifulSoup
-from bs4.element import NavigableString, PreformattedString, Tag
-
+from gravbench.text.table_markup import rewrite_markup
 from gravbench.text.table_plain import normalize_plain_table
 
 _TABLE_START = re.compile(r"<table\b[^>]*>", re.IGNORECASE)
@@ -53,6 +50,10 @@ _WRAPPERS = tuple(
         r"\$([^$<>]{1,128})\$",
     )
 )
+# Words of plain ASCII or common Han characters, one blank apart: in normal form already, as most cells are.
+_NORMAL_ALREADY = re.compile(
+    r"(?:[!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+(?: [!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+)*)?"
+)
 _LONE_DASHES = frozenset("-–−－")
 
 
@@ -62,6 +63,8 @@ def normalize_cell_text(text: str) -> str:
     NFKC, blanks, LaTeX names and look-alike glyphs to one symbol each, math delimiters around the
     whole text removed layer by layer, a lone dash made an em dash, white space collapsed.
     """
+    if _NORMAL_ALREADY.fullmatch(text):
+        return text
     text = unicodedata.normalize("NFKC", text).replace("\xa0", " ").replace("\u200b", "")
     text = _UNESCAPED.sub(r"\1", _symbols(text))
     text = _symbols(_strip_math_delimiters(text))
@@ -91,36 +94,20 @@ def normalize_html_table(source: str) -> str:
     """The table of `source` as `<html><body><table border="1" >…</table></body></html>`.
 
     Empty when `source` has no lower-case `<table` (blanks ignored). Two tables in one string become
-    one table with an inner table, because the body is taken greedily.
+    one table with an inner table, because the body is taken greedily. Empty as well beyond the work
+    limits of `table_markup`, which only markup in tag soup can reach.
     """
     if "<table" not in source.replace(" ", "").replace("'", '"'):
         return ""
+    rewritten = _rewritten(source)
+    return "" if rewritten is None else _finish(rewritten)
+
+
+def _rewritten(source: str) -> str | None:
     plain = normalize_plain_table(source, normalize_cell_text)
-    return _finish(_rewrite_markup(source) if plain is None else plain)
-
-
-def _rewrite_markup(source: str) -> str:
-    """DOM rewriting: th -> td, thead/tbody/span unwrapped, math -> `$alttext$`, cell texts normalised."""
-    soup = BeautifulSoup(source, "html.parser")
-    for tag in soup.find_all("th"):
-        tag.name = "td"
-    for name in ("thead", "tbody"):
-        for tag in soup.find_all(name):
-            tag.unwrap()
-    for tag in soup.find_all("math"):
-        # An empty alttext yields "$$", exactly as the official scorer leaves it.
-        tag.replace_with(f"${tag.get('alttext', '')}$")
-    for tag in soup.find_all("span"):
-        tag.unwrap()
-    for cell in soup.find_all("td"):
-        _normalize_cell(cell)
-    return html.unescape(str(soup))
-
-
-def _normalize_cell(cell: Tag) -> None:
-    for node in list(cell.find_all(string=True)):
-        if isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
-            node.replace_with(normalize_cell_text(str(node)))
+    if plain is not None:
+        return plain
+    return rewrite_markup(source, normalize_cell_text)
 
 
 def _finish(text: str) -> str:
@@ -128,8 +115,8 @@ def _finish(text: str) -> str:
     text = _greedy_body(unicodedata.normalize("NFKC", text.replace("\n", "")).strip())
     for pattern in _DROPPED_ATTRIBUTES:
         text = pattern.sub("", text)
+    # A run of white space without a newline between two tags stays as one blank; with a newline it is gone.
     text = _OPEN + _SPACE_RUN.sub(" ", _TBODY.sub("", text)) + _CLOSE
-    text = text.replace("> <", "><")
     for tag in _BARE_TAGS:
         text = text.replace(tag, "")
     end = text.rfind("</colgroup>") + 1
@@ -146,13 +133,19 @@ def _greedy_body(text: str) -> str:
 def table_text_lines(normalized: str) -> list[str]:
     """The rows of a table in normal form as text lines: cells without any white space, joined by a blank.
 
-    Empty cells and empty rows are left out; a table without rows gives one line a cell. All blanks of
-    the markup go first, so `a < b` opens a tag `b` that swallows the end of its cell, as officially.
+    Empty cells and empty rows are left out, markup that BeautifulSoup refuses has no lines, and a table
+    without rows gives one line a cell. All blanks of the markup go first, so `a < b` opens a tag `b` that
+    swallows the end of its cell, as officially.
     """
+    from bs4 import BeautifulSoup, ParserRejectedMarkup  # here: slow to import, and scoring never needs it
+
     packed = _SPACE_RUN.sub("", normalized)
     for name in ("colspan", "rowspan", "border"):
         packed = packed.replace(f'{name}="', f' {name}="')
-    soup = BeautifulSoup(packed, "html.parser")
+    try:
+        soup = BeautifulSoup(packed, "html.parser")
+    except (ParserRejectedMarkup, ValueError):
+        return []
     rows = soup.find_all("tr")
     groups = [row.find_all("td") for row in rows] if rows else [[cell] for cell in soup.find_all("td")]
     lines = (" ".join(filter(None, (cell.get_text(strip=True) for cell in cells))) for cells in groups)

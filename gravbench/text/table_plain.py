@@ -15,7 +15,8 @@ _PIECE = re.compile(
     r"([^<>&\0]*)<(/?)(table|tr|td|th|thead|tbody|html|body)"
     r"((?: (?:colspan|rowspan|border|style|class|width|height|align)=\"[^\"<>&\0\n]*\")*) ?>"
 )
-_NAME = re.compile(r" ([a-z]+)=\"")
+_ATTRIBUTE = re.compile(r" ([a-z]+)=\"[^\"]*\"")
+_ASCII_SPACES = " \n\t\f\r"
 _UNWRAPPED = frozenset({"thead", "tbody"})
 
 
@@ -35,21 +36,23 @@ def normalize_plain_table(source: str, cell_text: Callable[[str], str]) -> str |
         if slash:
             if attributes or not stack or stack.pop() != name:
                 return None
-        elif in_cell or len(stack) > 16 or _has_repeats(attributes):
+        elif in_cell or len(stack) > 16:
             return None
         else:
             stack.append(name)
+        if text and not text.strip(_ASCII_SPACES):
+            text = "\n" if "\n" in text else " "
         pieces.append(cell_text(text) if in_cell else text)
         if name not in _UNWRAPPED:
-            pieces.append(f"<{slash}{'td' if name == 'th' else name}{attributes}>")
+            pieces.append(f"<{slash}{'td' if name == 'th' else name}{_sorted_attributes(attributes)}>")
     rest = source[position:]
     if stack or not position or any(character in rest for character in "<>&\0"):
         return None
     return "".join(pieces) + rest
 
 
-def _has_repeats(attributes: str) -> bool:
-    if not attributes:
-        return False
-    names = _NAME.findall(attributes)
-    return len(names) != len(set(names))
+def _sorted_attributes(attributes: str) -> str:
+    """Attributes by name, as BeautifulSoup prints them; of a repeated name the last one counts."""
+    if attributes.count('="') < 2:
+        return attributes
+    return "".join(text for _, text in sorted({m[1]: m[0] for m in _ATTRIBUTE.finditer(attributes)}.items()))

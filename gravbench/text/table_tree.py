@@ -73,9 +73,9 @@ def build_tree(table: lxml_html.HtmlElement, codes: TagCodes) -> TableTree:
     while stack:
         element, first = stack.pop()
         if first is not None:
-            labels.append(NodeLabel(str(element.tag)))
+            labels.append(NodeLabel(_tag(element)))
             leftmost.append(first)
-        elif element.tag == "td":
+        elif _tag(element) == "td":
             leftmost.append(len(labels))
             labels.append(_cell_label(element, codes))
         else:
@@ -83,6 +83,13 @@ def build_tree(table: lxml_html.HtmlElement, codes: TagCodes) -> TableTree:
             stack.extend((child, None) for child in reversed(element))
     n_nodes = sum(1 for _ in table.iter(etree.Element)) - 1
     return TableTree(tuple(labels), tuple(leftmost), n_nodes)
+
+
+def _tag(element: lxml_html.HtmlElement) -> str:
+    """Tag without its prefix: the official parser turns `x:td` into `td`."""
+    tag = str(element.tag)
+    prefix, _, local = tag.partition(":")
+    return local if prefix and local else tag
 
 
 def _cell_label(cell: lxml_html.HtmlElement, codes: TagCodes) -> NodeLabel:
@@ -96,13 +103,14 @@ def _content(cell: lxml_html.HtmlElement, codes: TagCodes) -> str:
     stack: list[tuple[lxml_html.HtmlElement, bool]] = [(child, False) for child in reversed(cell)]
     while stack:
         element, closing = stack.pop()
+        tag = _tag(element)
         if not closing:
-            pieces += (codes.code(f"<{element.tag!s}>"), element.text or "")
+            pieces += (codes.code(f"<{tag}>"), element.text or "")
             stack.append((element, True))
             stack.extend((child, False) for child in reversed(element))
             continue
-        if element.tag != "unk":
-            pieces.append(codes.code(f"</{element.tag!s}>"))
-        if element.tag != "td":
+        if tag != "unk":
+            pieces.append(codes.code(f"</{tag}>"))
+        if tag != "td":
             pieces.append(element.tail or "")
     return "".join(pieces)

@@ -1,7 +1,8 @@
 """Ordered tree edit distance after Zhang and Shasha (SIAM J. Comput. 18(6), 1989), compiled by numba.
 
 Insertion and deletion cost 1; renaming costs what a matrix over the distinct labels of both trees says.
-APTED computes the same minimum; tests hold the two (and zss) against each other.
+APTED computes the same minimum; tests hold the two (and zss) against each other. Small trees are done
+in plain Python, by the same sums in the same order: to load a compiler costs as much as a hundred of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int32]
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -34,14 +35,21 @@ class LabelledTree:
         return sum(root - self.leftmost[root] + 1 for root in self.keyroots())
 
 
+# Up to so many steps plain Python is used, as long as no larger pair has loaded the compiled kernel.
+PLAIN_STEPS = 50_000
+
+
 def tree_distance(first: LabelledTree, second: LabelledTree, costs: Floats) -> float:
     """Least total cost of deletions, insertions and renamings that turn `first` into `second`.
 
     `costs[a, b]` is the cost of renaming label a to label b, at least 0. Needs
     `first.relevant_size() * second.relevant_size()` steps and 16 bytes for each pair of nodes.
     """
+    steps = first.relevant_size() * second.relevant_size()
+    if steps <= PLAIN_STEPS and not _compiled_kernel.cache_info().currsize:
+        return _plain_zhang_shasha(first, second, costs.tolist())
     arrays = [
-        np.asarray(values, dtype=np.int32)
+        np.asarray(values, dtype=np.int64)
         for tree in (first, second)
         for values in (tree.leftmost, tree.keyroots(), tree.labels)
     ]
@@ -53,9 +61,7 @@ def _compiled_kernel() -> Callable[..., float]:
     """The kernel as machine code, from numba's cache on disk where a cache folder can be written."""
     import numba  # here, because its import costs more than scoring a page without tables
 
-    signature = (
-        "float64(int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], float64[:, ::1])"
-    )
+    signature = f"float64({'int64[::1], ' * 6}float64[:, ::1])"
     try:
         compiled: Any = numba.njit(signature, cache=True)(_zhang_shasha)
     except RuntimeError:  # numba: "no locator available", neither beside the source nor in the user's cache
@@ -63,33 +69,114 @@ def _compiled_kernel() -> Callable[..., float]:
     return compiled  # type: ignore[no-any-return]
 
 
+def _plain_zhang_shasha(first: LabelledTree, second: LabelledTree, costs: list[list[float]]) -> float:
+    """`_zhang_shasha` on lists."""
+    left1, left2, labels2 = first.leftmost, second.leftmost, second.labels
+    trees = [[0.0] * len(left2) for _ in left1]
+    inner1, inner2 = (
+        [root for root in tree.keyroots() if tree.leftmost[root] < root] for tree in (first, second)
+    )
+    for leaf in (root for root in first.keyroots() if left1[root] == root):
+        renaming = costs[first.labels[leaf]]
+        trees[leaf] = _plain_leaf_row(left2, [renaming[label] for label in labels2])
+    for leaf in (root for root in second.keyroots() if left2[root] == root):
+        column = _plain_leaf_row(left1, [costs[label][labels2[leaf]] for label in first.labels])
+        for node1, value in enumerate(column):
+            trees[node1][leaf] = value
+    for root1 in inner1:
+        first1 = left1[root1]
+        for root2 in inner2:
+            first2 = left2[root2]
+            forests = [[float(y) for y in range(root2 - first2 + 2)]]
+            for node1 in range(first1, root1 + 1):
+                begin1 = left1[node1] - first1
+                above, below = forests[-1], forests[begin1]
+                renaming, subtrees = costs[first.labels[node1]], trees[node1]
+                best = float(len(forests))
+                row = [best]
+                for y, node2 in enumerate(range(first2, root2 + 1), start=1):
+                    begin2 = left2[node2] - first2
+                    best = min(best, above[y]) + 1.0
+                    if begin1 == 0 and begin2 == 0:
+                        subtrees[node2] = best = min(best, above[y - 1] + renaming[labels2[node2]])
+                    else:
+                        best = min(best, below[begin2] + subtrees[node2])
+                    row.append(best)
+                forests.append(row)
+    return trees[-1][-1]
+
+
+def _plain_leaf_row(left: Sequence[int], renaming: list[float]) -> list[float]:
+    row: list[float] = []
+    for node, first in enumerate(left):
+        child = node - 1
+        while child >= first:
+            renaming[node] = min(renaming[node], renaming[child])
+            child = left[child] - 1
+        row.append(node - first + min(renaming[node], 2.0))
+    return row
+
+
 def _zhang_shasha(
     left1: Ints, roots1: Ints, labels1: Ints, left2: Ints, roots2: Ints, labels2: Ints, costs: Floats
 ) -> float:
+    """Keyroots that are leaves first, each against all subtrees; then the others pair by pair.
+
+    A leaf against a tree of s nodes: s - 1 insertions and the cheapest renaming in the tree, or, if
+    that costs more than 2, a deletion and s insertions. Most keyroots of a table are leaves.
+    """
     n1, n2 = left1.size, left2.size
     trees = np.empty((n1, n2), dtype=np.float64)  # distance of the subtrees at each pair of nodes
     forests = np.empty((n1 + 1, n2 + 1), dtype=np.float64)  # distance of prefixes, below one pair of roots
+    cheapest = np.empty(max(n1, n2), dtype=np.float64)  # renaming of a leaf, by subtree
+    for leaf in roots1:
+        if left1[leaf] == leaf:
+            renaming, row = costs[labels1[leaf]], trees[leaf]
+            for node in range(n2):
+                best = renaming[labels2[node]]
+                child = node - 1
+                while child >= left2[node]:
+                    best = min(best, cheapest[child])
+                    child = left2[child] - 1
+                cheapest[node] = best
+                row[node] = node - left2[node] + min(best, 2.0)
+    for leaf in roots2:
+        if left2[leaf] == leaf:
+            label = labels2[leaf]
+            for node in range(n1):
+                best = costs[labels1[node], label]
+                child = node - 1
+                while child >= left1[node]:
+                    best = min(best, cheapest[child])
+                    child = left1[child] - 1
+                cheapest[node] = best
+                trees[node, leaf] = node - left1[node] + min(best, 2.0)
     for root1 in roots1:
         first1 = left1[root1]
+        if first1 == root1:
+            continue
         for root2 in roots2:
             first2 = left2[root2]
-            forests[0, 0] = 0.0
-            for y in range(1, root2 - first2 + 2):
-                forests[0, y] = forests[0, y - 1] + 1.0
+            size2 = root2 - first2 + 1
+            if size2 == 1:
+                continue
+            for y in range(size2 + 1):
+                forests[0, y] = y
             for x in range(1, root1 - first1 + 2):
                 node1 = first1 + x - 1
-                begin1 = left1[node1]
-                label1 = labels1[node1]
-                forests[x, 0] = forests[x - 1, 0] + 1.0
-                for y in range(1, root2 - first2 + 2):
+                begin1 = left1[node1] - first1
+                above, below, current = forests[x - 1], forests[begin1], forests[x]
+                renaming, subtrees = costs[labels1[node1]], trees[node1]
+                best = float(x)
+                current[0] = best
+                for y in range(1, size2 + 1):
                     node2 = first2 + y - 1
-                    begin2 = left2[node2]
-                    best = min(forests[x - 1, y] + 1.0, forests[x, y - 1] + 1.0)
-                    if begin1 == first1 and begin2 == first2:
-                        best = min(best, forests[x - 1, y - 1] + costs[label1, labels2[node2]])
-                        trees[node1, node2] = best
+                    begin2 = left2[node2] - first2
+                    best = min(best, above[y]) + 1.0
+                    if begin1 == 0 and begin2 == 0:  # two trees: prefixes that start with their roots' leaf
+                        best = min(best, above[y - 1] + renaming[labels2[node2]])
+                        subtrees[node2] = best
                     else:
-                        below = forests[begin1 - first1, begin2 - first2]
-                        best = min(best, below + trees[node1, node2])
-                    forests[x, y] = best
+                        best = min(best, below[begin2] + subtrees[node2])
+                    current[y] = best
     return trees[n1 - 1, n2 - 1]  # type: ignore[no-any-return]

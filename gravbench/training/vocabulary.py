@@ -128,6 +128,8 @@ def spelling_of(tokenizer: Any) -> Spelling:
 
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:
     """Write tokenizer.json, tokenizer_config.json and the chat template into `folder`."""
+    for trace_of_loading in ("is_local", "local_files_only"):
+        tokenizer.init_kwargs.pop(trace_of_loading, None)
     tokenizer.save_pretrained(str(folder))
 
 

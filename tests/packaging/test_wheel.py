@@ -24,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_suites_references_and_the_model(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert "gravbench/_data/suites/crops-mini.toml" in names
-    assert "gravbench/models/gravity_tiny/model.safetensors" in names
+    assert "gravbench/models/gravity-tiny/model.safetensors" in names
     assert "gravbench/py.typed" in names
     assert not [n for n in names if n.startswith("tests/") or "__pycache__" in n]
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from gravbench.metrics.cdm.guard import environments_nested
+
 _WORDS = (
     # definitions
     r"[egx]?def|let|futurelet|long|outer|protected|globaldefs|global|csname|aftergroup|afterassignment|newif"
@@ -39,5 +41,18 @@ _HAZARD = re.compile(
 
 
 def must_run_alone(body: str) -> bool:
-    """True when the coloured source holds a control word that could reach beyond its own page."""
-    return _HAZARD.search(body) is not None
+    """True when the coloured source could reach beyond its own page: by a control word, or by an open group.
+
+    Open groups do no harm in a batch, but nothing behind them would be trusted and so the batch run be lost.
+    """
+    return _HAZARD.search(body) is not None or not _closes_its_groups(body)
+
+
+def _closes_its_groups(body: str) -> bool:
+    """Braces and environments match as TeX sees them: a backslash takes the next character along."""
+    depth = 0
+    for brace in re.findall(r"[{}]", re.sub(r"\\.", "", body, flags=re.DOTALL)):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0 and environments_nested(body)

@@ -20,7 +20,6 @@ DEBIAN_PACKAGES = (
     "texlive-latex-extra",
     "texlive-fonts-recommended",
     "latex-cjk-common",
-    "latex-cjk-chinese",
     "latex-cjk-chinese-arphic-gkai00mp",
     "ghostscript",
 )

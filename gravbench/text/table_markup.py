@@ -1,0 +1,225 @@
+"""The long way through table normalisation: any markup, read and printed in one pass (section 7.1).
+
+Officially BeautifulSoup 4.11 builds a tree with `html.parser`, the tree is edited in place and printed.
+Here the same parser's events are printed as they come, as the edits would leave them: the same string,
+whatever BeautifulSoup is installed, in time linear in the input.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html.entities import html5
+from html.parser import HTMLParser
+
+# Work limits. Deeper trees exhaust the official recursion; of so many tags no score survives its time limit.
+# Declarations, comments and tags that never end each make `html.parser` search the rest of the source.
+MAX_DEPTH = 480
+MAX_TAGS = 200_000
+MAX_DECLARATIONS = 2_000
+
+Attributes = Sequence[tuple[str, str | None]]
+
+_UNWRAPPED = frozenset({"thead", "tbody", "span"})
+_VERBATIM = frozenset({"script", "style"})
+_KEEPS_SPACE = frozenset({"pre", "textarea"})
+_VOID = frozenset(
+    {
+        *("area", "base", "br", "col", "embed", "hr", "img", "input", "keygen", "link", "menuitem", "meta"),
+        *("param", "source", "track", "wbr", "basefont", "bgsound", "command", "frame", "image", "isindex"),
+        *("nextid", "spacer"),
+    }
+)
+# Attributes that hold lists: their values are split at white space and joined by blanks.
+_LISTS = frozenset({"class", "accesskey", "dropzone"})
+_LISTS_OF = {
+    "a": {"rel", "rev"}, "link": {"rel", "rev"}, "area": {"rel"}, "td": {"headers"}, "th": {"headers"},
+    "form": {"accept-charset"}, "object": {"archive"}, "icon": {"sizes"}, "iframe": {"sandbox"},
+    "output": {"for"},
+}  # fmt: skip
+_ASCII_SPACES = " \n\t\f\r"
+_NON_SPACE = re.compile(r"\S+")
+
+
+def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
+    """`source` with th as td, thead, tbody and span unwrapped, math as `$alttext$`, cells normalised.
+
+    Entities are decoded. `None` beyond a work limit, and for markup that `html.parser` refuses.
+    """
+    declarations = source.count("<!") + source.count("<?") + source.count("<", source.rfind(">") + 1)
+    if source.count("<") > MAX_TAGS or declarations > MAX_DECLARATIONS:
+        return None
+    rewriter = _Rewriter(cell_text)
+    try:
+        rewriter.feed(source)
+        rewriter.close()
+    except (AssertionError, RecursionError, ValueError):
+        # An impossible `<![`, deeper than the official limit, a reference of thousands of digits.
+        return None
+    return rewriter.result()
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open tag: name, place of its opening in the output (`None`: not printed), any child printed."""
+
+    name: str
+    opening: int | None
+    has_child: bool = False
+
+
+class _Rewriter(HTMLParser):
+    """Prints while reading. Tags close as BeautifulSoup closes them: an end tag pops up to its own name."""
+
+    def __init__(self, cell_text: Callable[[str], str]) -> None:
+        super().__init__(convert_charrefs=False)
+        self._cell_text = cell_text
+        self._pieces: list[str] = []
+        self._data: list[str] = []
+        self._stack: list[_Open] = []
+        self._counts: Counter[str] = Counter()
+        self._closed_voids: list[str] = []
+
+    def result(self) -> str:
+        """What was printed, open tags closed."""
+        self._end_data()
+        while self._stack:
+            self._pop()
+        return "".join(self._pieces)
+
+    # Events of html.parser
+
+    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+        self._start(tag, attrs)
+        if tag in _VOID:
+            self._end(tag)
+            self._closed_voids.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
+        # BeautifulSoup 4.11 takes a `<br/>` after a `<br>` for the end of the earlier one and leaves it open.
+        self._start(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._closed_voids:
+            self._closed_voids.remove(tag)
+        else:
+            self._end(tag)
+
+    def handle_data(self, data: str) -> None:
+        self._data.append(data)
+
+    def handle_charref(self, name: str) -> None:
+        code = int(name[1:], 16) if name[:1] in ("x", "X") else int(name)
+        text = bytes([code]).decode("windows-1252", "ignore") if code < 256 else ""
+        if not text:
+            text = chr(code) if 0 < code < 0x110000 else "\ufffd"
+        self._data.append(text)
+
+    def handle_entityref(self, name: str) -> None:
+        self._data.append(html5.get(f"{name};", f"&{name}"))
+
+    def handle_comment(self, data: str) -> None:
+        self._preformatted(f"<!--{data or ' '}-->")
+
+    def handle_decl(self, decl: str) -> None:
+        self._preformatted(f"<!DOCTYPE {decl[len('DOCTYPE ') :]}>\n")
+
+    def unknown_decl(self, data: str) -> None:
+        if data.upper().startswith("CDATA["):
+            self._preformatted(f"<![CDATA[{data[len('CDATA[') :]}]]>")
+        else:
+            self._preformatted(f"<?{data}?>")
+
+    def handle_pi(self, data: str) -> None:
+        self._preformatted(f"<?{data}>")
+
+    # Printing
+
+    def _start(self, tag: str, attrs: Attributes) -> None:
+        self._end_data()
+        if len(self._stack) >= MAX_DEPTH:
+            raise RecursionError
+        printed = not self._counts["math"] and tag not in _UNWRAPPED
+        if printed:
+            self._mark_child()
+        if printed and tag == "math":
+            # An empty alttext yields "$$", exactly as the official scorer leaves it.
+            self._pieces.append(self._normalized(f"${dict(attrs).get('alttext') or ''}$"))
+            printed = False
+        if printed:
+            self._pieces.append(f"<{html.unescape(_shown(tag))}{_attributes(tag, attrs)}>")
+        self._stack.append(_Open(tag, len(self._pieces) - 1 if printed else None))
+        self._counts[tag] += 1
+
+    def _end(self, tag: str) -> None:
+        self._end_data()
+        while self._counts[tag] and self._pop() != tag:
+            pass
+
+    def _pop(self) -> str:
+        closed = self._stack.pop()
+        self._counts[closed.name] -= 1
+        if closed.opening is not None:
+            if closed.name in _VOID and not closed.has_child:
+                self._pieces[closed.opening] = self._pieces[closed.opening][:-1] + "/>"
+            else:
+                self._pieces.append(f"</{html.unescape(_shown(closed.name))}>")
+        return closed.name
+
+    def _end_data(self) -> None:
+        """Print the text gathered since the last tag; nothing but white space shrinks to one character."""
+        if not self._data:
+            return
+        text = "".join(self._data)
+        self._data.clear()
+        if not text.strip(_ASCII_SPACES) and not any(self._counts[name] for name in _KEEPS_SPACE):
+            text = "\n" if "\n" in text else " "
+        if self._counts["math"]:
+            return
+        text = self._normalized(text)
+        self._mark_child()
+        verbatim = self._stack and self._stack[-1].name in _VERBATIM
+        self._pieces.append(html.unescape(text) if verbatim else text)
+
+    def _preformatted(self, text: str) -> None:
+        self._end_data()
+        if not self._counts["math"]:
+            self._mark_child()
+            self._pieces.append(html.unescape(text))
+
+    def _mark_child(self) -> None:
+        for parent in reversed(self._stack):
+            if parent.opening is not None:
+                parent.has_child = True
+                return
+
+    def _normalized(self, text: str) -> str:
+        """Normalised once for every cell around it, as officially; that soon changes nothing any more."""
+        for _ in range(self._counts["td"] + self._counts["th"]):
+            before, text = text, self._cell_text(text)
+            if text == before:
+                break
+        return text
+
+
+def _shown(tag: str) -> str:
+    return "td" if tag == "th" else tag
+
+
+def _attributes(tag: str, attrs: Attributes) -> str:
+    """Attributes as BeautifulSoup prints them: by name, the last of a name, lists joined by blanks."""
+    return "".join(
+        f" {html.unescape(name)}={_quoted(tag, name, value or '')}"
+        for name, value in sorted(dict(attrs).items())
+    )
+
+
+def _quoted(tag: str, name: str, value: str) -> str:
+    if name in _LISTS or name in _LISTS_OF.get(tag, ()):
+        value = " ".join(_NON_SPACE.findall(value))
+    quote = "'" if '"' in value and "'" not in value else '"'
+    return f"{quote}{value}{quote}"
