@@ -1,4 +1,4 @@
-"""A checkpoint with the widths, vocabulary and special ids of GravityOCR, but few layers and random weights."""
+"""A checkpoint with the widths, vocabulary and special ids of GravityOCR, few layers, random weights."""
 
 from __future__ import annotations
 

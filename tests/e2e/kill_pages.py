@@ -37,7 +37,7 @@ def gravbench(*arguments: str) -> list[str]:
 
 
 def hunt(run_arguments: Sequence[str], folder: Path, *, kills: int, seed: int = 0) -> Hunt:
-    """Run once in peace and once hunted, under `folder`; kill moments are uniform over the calm run's time."""
+    """Run once in peace and once hunted, under `folder`; kills are uniform over the calm run's time."""
     calm, hunted = folder / "calm", folder / "hunted"
     command = gravbench("run", *run_arguments, "--quiet", "--max-errors", "100%")
     started = time.monotonic()
