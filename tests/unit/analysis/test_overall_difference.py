@@ -54,6 +54,18 @@ def test_lower_distance_is_a_gain() -> None:
     assert COMPOSITE not in found
 
 
+def test_page_counts_as_often_as_it_has_pieces() -> None:
+    """A page of three tables at 0.9 and one of a single table at 0.5: 80 points, not 70."""
+    base = [
+        tuple(score.model_copy(update={"counts": {"pieces": pieces}}) for score in scored("table", value))
+        for value, pieces in ((0.9, 3.0), (0.5, 1.0))
+    ]
+    own = [base[0], scored("table", 0.7)]
+    found = quality_differences(base, own, design=design_of(["a", "b"], ["", ""]), seed=0, resamples=100)
+    assert found["table_teds"].base == pytest.approx(80)
+    assert found["table_teds"].difference == pytest.approx(5)
+
+
 def test_equal_scores_have_no_width_and_no_p() -> None:
     base = [("text", 0.1), ("text", 0.4), ("table", 0.8), ("table", 0.5)]
     found = differences(base, base)[COMPOSITE]
