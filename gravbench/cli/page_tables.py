@@ -32,7 +32,7 @@ def page_parts(summary: Summary) -> list[RenderableType]:
     label = (summary.data or {}).get("label")
     if label:
         parts.append(Text(f"data: {label}", style="bold"))
-    parts += [_stages(pages), _regions(pages)]
+    parts += [_official(summary), _stages(pages), _regions(pages)]
     for arm, page in pages.items():
         speedups = summary.strategies[arm].by_task["page"].speedup
         if page.amdahl is not None and speedups is not None:
@@ -40,6 +40,28 @@ def page_parts(summary: Summary) -> list[RenderableType]:
     if "overall" not in next(iter(summary.strategies.values())).quality:
         parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
     return parts
+
+
+def _official(summary: Summary) -> Table:
+    """Official values; all metrics in 0..1, Overall in 0..100."""
+    names = [name for name in PAGE_LABELS if any(name in s.quality for s in summary.strategies.values())]
+    labels = (PAGE_LABELS[name] for name in names)
+    table = Table(
+        "strategy", *labels, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="official page scores"
+    )
+    table.title_justify = "left"
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for arm, strategy in summary.strategies.items():
+        values = (strategy.quality.get(name) for name in names)
+        table.add_row(
+            Text(arm),
+            *(
+                "-" if v is None else f"{v:.2f}" if n == "overall" else f"{v:.4f}"
+                for n, v in zip(names, values, strict=True)
+            ),
+        )
+    return table
 
 
 def _stages(pages: dict[str, PagesSummary]) -> Table:

@@ -33,6 +33,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
 
 def _quality(summary: Summary) -> Table:
     found = {metric for strategy in summary.strategies.values() for metric in strategy.quality}
+    found -= PAGE_LABELS.keys()  # pages have a table of their own
     metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
     table = _table("strategy", *(_metric_label(m) for m in metrics), "identical to ar", "failed")
     for name, strategy in summary.strategies.items():
@@ -74,7 +75,8 @@ def _by_task(summary: Summary) -> Table:
     for name, strategy in summary.strategies.items():
         for task, part in strategy.by_task.items():
             tpf, accepted, _, decode, _ = _speed_cells(part)
-            quality = ", ".join(f"{value:.4f}" for value in part.quality.values()) or NOT_MEASURED
+            crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
+            quality = ", ".join(f"{value:.4f}" for value in crops) or NOT_MEASURED
             table.add_row(Text(name), task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
 
