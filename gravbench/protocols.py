@@ -39,3 +39,25 @@ class Backend(Protocol):
     def generate(self, request: Request, decode: DecodeConfig) -> Generation: ...
 
     def close(self) -> None: ...
+
+
+class Opinion(Record):
+    """One teacher-forced float32 pass over a common beginning, looking at the next token.
+
+    `gap` = largest logit - second largest. Ranks count from 1; equal logits share the better rank.
+    """
+
+    gap: float
+    top_ids: tuple[int, int]
+    base_rank: int
+    own_rank: int
+
+    def is_tie(self, tau: float) -> bool:
+        """Both ids are the top two, and no further apart than `tau`."""
+        return self.gap <= tau and max(self.base_rank, self.own_rank) <= 2
+
+
+class Referee(Protocol):
+    """Judges the token after `prefix` for one sample, where two outputs part."""
+
+    def judge(self, sample_id: str, prefix: tuple[int, ...], *, base_id: int, own_id: int) -> Opinion: ...

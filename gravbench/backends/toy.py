@@ -163,7 +163,7 @@ class ToyBackend:
         self._table = table
         self._name = name
         self._clock = clock
-        self._model = ToyModel(table, script_of=self._script)
+        self.step_model = ToyModel(table, script_of=self._script)
 
     def describe(self) -> BackendInfo:
         return BackendInfo(
@@ -174,21 +174,21 @@ class ToyBackend:
             device="cpu",
             dtype="float32",
             threads=1,
-            eos_token_ids=self._model.info.eos_token_ids,
-            mask_token_id=self._model.info.mask_token_id,
-            block_size=self._model.info.block_size,
+            eos_token_ids=self.step_model.info.eos_token_ids,
+            mask_token_id=self.step_model.info.mask_token_id,
+            block_size=self.step_model.info.block_size,
         )
 
     def check(self, strategies: Sequence[str]) -> None:
         for text in strategies:
-            parse_strategy(text).widest_window(self._model.info)
+            parse_strategy(text).widest_window(self.step_model.info)
 
     def generate(self, request: Request, decode: DecodeConfig) -> Generation:
         strategy = parse_strategy(decode.strategy)
         trace = TraceRecorder(self._clock)
         with trace.stage("total"):
             decoded = decode_request(
-                self._model,
+                self.step_model,
                 request,
                 strategy=strategy,
                 budget=min(request.max_new_tokens, decode.max_new_tokens),

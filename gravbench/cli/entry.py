@@ -13,6 +13,7 @@ from types import FrameType
 
 import typer
 
+import gravbench.cli.verdict_verbs  # noqa: F401  (adds its verbs to app)
 from gravbench.cli.app import app
 from gravbench.errors import GravbenchError
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary, TaskSummary
+from gravbench.cli.page_tables import PAGE_LABELS, page_parts
 
 NOT_MEASURED = "-"
 
@@ -21,6 +22,9 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold"), _quality(summary), _speed(summary)]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_by_task(summary))
+    parts += page_parts(summary)
+    if summary.word_order is not None:
+        parts.append(_word_order(summary))
     parts.append(Text(_legend(summary), style="dim"))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
@@ -38,6 +42,21 @@ def _quality(summary: Summary) -> Table:
             _identical(strategy),
             str(strategy.failed),
         )
+    return table
+
+
+def _word_order(summary: Summary) -> Table:
+    table = _table("strategy", "metric", "as written", "shuffled", "shift", "pairs")
+    for arm, metrics in (summary.word_order or {}).items():
+        for metric, found in metrics.items():
+            table.add_row(
+                Text(arm),
+                Text(_metric_label(metric)),
+                f"{found.plain:.4f}",
+                f"{found.shuffled:.4f}",
+                f"{found.shift:+.4f}",
+                str(found.n_pairs),
+            )
     return table
 
 
@@ -92,7 +111,10 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _metric_label(metric: str) -> str:
-    direction: Mapping[str, str] = {"text_ned": "text NED (low)", "formula_ned": "formula NED (low)"}
+    direction: Mapping[str, str] = PAGE_LABELS | {
+        "text_ned": "text NED (low)",
+        "formula_ned": "formula NED (low)",
+    }
     return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
 
 
@@ -106,7 +128,7 @@ def _legend(summary: Summary) -> str:
 
 def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    left: Sequence[str] = ("strategy", "task")
+    left: Sequence[str] = ("strategy", "task", "metric")
     for column in columns:
         table.add_column(column, justify="left" if column in left else "right", overflow="fold")
     return table

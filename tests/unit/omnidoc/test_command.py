@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from omnidoc_cases import GOLDEN
-from page_support import block, page_object, write_benchmark
+from omnidoc_support import block, page_object, write_benchmark
 
 from gravbench.errors import DataError, UsageError
 from gravbench.omnidoc.command import ScoreOptions, report_notes, run_scoring, write_result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from page_support import block, page, scored
+from omnidoc_support import block, page, scored
 
 WORDS = ["amber", "river", "stone", "window", "compute", "lantern", "signal", "orbit", "harvest", "copper"]
 PARAGRAPHS = [" ".join(WORDS[(i * k) % 10] for i in range(20 + 9 * k)) for k in range(1, 7)]

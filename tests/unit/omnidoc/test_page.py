@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from page_support import block, page, scored
+from omnidoc_support import block, page, scored
 
 from gravbench.errors import DataError
 

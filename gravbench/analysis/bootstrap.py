@@ -1,0 +1,174 @@
+"""Bootstrap of any statistic of column sums: paired, clustered by page, stratified, BCa.
+
+A run is a table of units (one row a sample) with additive columns: times, tokens, rounds, score sums. Every
+headline is a function of the columns' sums, so a resample is a weighted sum of rows and the statistic is
+computed again inside it. Rows are paired by construction: both sides of a comparison are columns of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.records import Record
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+_CHUNK_CELLS = 2_000_000
+"""Resampled indices held at once: bounds memory to some tens of megabytes for any number of rows."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Statistic = Callable[[Floats], Floats]
+"""Column sums [..., k] -> values [...]; NaN or infinity where the statistic is not defined."""
+
+
+class Interval(Record):
+    """A point estimate with an interval; the limits are `None` with fewer than two clusters."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """What is drawn together and from where: clusters (pages) within strata (subsets of the suite)."""
+
+    cluster_of: Ints  # [n] cluster of each row, 0..m-1
+    stratum_of: Ints  # [m] stratum of each cluster, 0..s-1
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.stratum_of)
+
+
+def independent(n: int) -> Design:
+    """Every row a cluster of its own, one stratum."""
+    return Design(cluster_of=np.arange(n), stratum_of=np.zeros(n, dtype=np.int64))
+
+
+def design_of(clusters: Sequence[str], strata: Sequence[str]) -> Design:
+    """Design from one cluster and one stratum label per row. A cluster that spans strata is a ValueError."""
+    if not clusters:
+        return independent(0)
+    _, first, cluster_of = np.unique(np.array(clusters), return_index=True, return_inverse=True)
+    _, stratum_of_row = np.unique(np.array(strata), return_inverse=True)
+    stratum_of = stratum_of_row[first]
+    if not np.array_equal(stratum_of[cluster_of], stratum_of_row):
+        raise ValueError("a cluster has rows in more than one stratum")
+    return Design(cluster_of=cluster_of.astype(np.int64), stratum_of=stratum_of.astype(np.int64))
+
+
+def ratio(sums: Floats) -> Floats:
+    """Column 0 / column 1; NaN where the denominator is not positive."""
+    return divided(sums[..., 0], sums[..., 1])
+
+
+def divided(numerator: Floats, denominator: Floats) -> Floats:
+    """Element by element; NaN where the denominator is not positive."""
+    defined = denominator > 0
+    return np.where(defined, numerator / np.where(defined, denominator, 1.0), np.nan)
+
+
+def bootstrap(
+    columns: Floats,
+    statistic: Statistic,
+    design: Design,
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """`statistic` of the sums of `columns` [n, k] with its two-sided BCa interval; `None` if not defined.
+
+    Efron 1987; with strata the acceleration is the pooled skewness of the influence values, each divided
+    by the size of its stratum (Davison and Hinkley 1997, section 5.3.2). A one-sided bound at level p is the
+    limit of the two-sided interval at confidence 2p - 1.
+    """
+    total = columns.sum(axis=0)
+    value = float(statistic(total))
+    if not np.isfinite(value):
+        return None
+    if design.n_clusters < 2:
+        return Interval(value=value)
+    draws = statistic(resampled_sums(columns, design, seed=seed, resamples=resamples))
+    low, high = bca_limits(
+        draws, value, influence(columns, statistic, design), design=design, confidence=confidence
+    )
+    return Interval(value=value, low=low, high=high)
+
+
+def cluster_sums(columns: Floats, design: Design) -> Floats:
+    """Rows added up by cluster [m, k]."""
+    sums = np.zeros((design.n_clusters, columns.shape[1]))
+    np.add.at(sums, design.cluster_of, columns)
+    return sums
+
+
+def resampled_sums(columns: Floats, design: Design, *, seed: int, resamples: int) -> Floats:
+    """Sums of resampled clusters [resamples, k]: each stratum keeps its number of clusters."""
+    rng = np.random.default_rng(seed)
+    sums = cluster_sums(columns, design)
+    drawn = np.zeros((resamples, columns.shape[1]))
+    for stratum in np.unique(design.stratum_of):
+        members = sums[design.stratum_of == stratum]
+        chunk = max(1, _CHUNK_CELLS // len(members))
+        for start in range(0, resamples, chunk):
+            rows = min(chunk, resamples - start)
+            drawn[start : start + rows] += _drawn_counts(len(members), rows, rng) @ members
+    return drawn
+
+
+def influence(columns: Floats, statistic: Statistic, design: Design) -> Floats:
+    """Jackknife influence of each cluster [m]: (n_s - 1) (mean of its stratum - value without it).
+
+    0 where leaving the cluster out makes the statistic undefined.
+    """
+    sums = cluster_sums(columns, design)
+    without = statistic(sums.sum(axis=0) - sums)
+    values = np.zeros(design.n_clusters)
+    for stratum in np.unique(design.stratum_of):
+        here = (design.stratum_of == stratum) & np.isfinite(without)
+        if here.any():
+            values[here] = (here.sum() - 1) * (without[here].mean() - without[here])
+    return values
+
+
+def bca_limits(
+    draws: Floats, value: float, influences: Floats, *, design: Design, confidence: float
+) -> tuple[float, float]:
+    """Limits of the BCa interval; plain percentiles where bias or acceleration is undefined.
+
+    Ties with `value` count by half. Undefined draws are left out.
+    """
+    defined = draws[np.isfinite(draws)]
+    tail = (1 - confidence) / 2
+    levels = tail, 1 - tail
+    spread = max(abs(value), 1.0) * 1e-12
+    below = float(np.mean(defined < value - spread) + 0.5 * np.mean(np.abs(defined - value) <= spread))
+    sizes = np.bincount(design.stratum_of)[design.stratum_of]
+    scaled = influences / sizes
+    scale = float((scaled**2).sum())
+    if 0 < below < 1 and scale > 0:
+        acceleration = float((scaled**3).sum()) / (6 * scale**1.5)
+        bias = NormalDist().inv_cdf(below)
+        levels = _shifted(levels[0], bias, acceleration), _shifted(levels[1], bias, acceleration)
+    low, high = np.quantile(defined, levels)
+    return float(low), float(high)
+
+
+def _shifted(level: float, bias: float, acceleration: float) -> float:
+    normal = NormalDist()
+    moved = bias + normal.inv_cdf(level)
+    return normal.cdf(bias + moved / (1 - acceleration * moved))
+
+
+def _drawn_counts(n: int, rows: int, rng: np.random.Generator) -> Floats:
+    """How often each of `n` members is drawn in each of `rows` draws of `n` [rows, n]."""
+    picked = rng.integers(0, n, size=(rows, n)) + np.arange(rows)[:, None] * n
+    return np.bincount(picked.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)

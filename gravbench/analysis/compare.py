@@ -1,0 +1,253 @@
+"""Two runs, sample by sample: what changed in text, quality, decoding counts and in-run speed ratios.
+
+Seconds of different runs are never compared; a speedup is a ratio inside one run, and only such ratios meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, divided
+from gravbench.analysis.counter_columns import (
+    FORWARDS,
+    ROUNDS,
+    TOKENS,
+    CounterTable,
+    Decoded,
+    counter_table,
+    paired_ratio,
+)
+from gravbench.analysis.divergence import Audit, audit
+from gravbench.analysis.loaded import LoadedRun, Unit, design_for
+from gravbench.analysis.overall_difference import QualityDifference, quality_differences
+from gravbench.analysis.run_analysis import BASE, AnalysisOptions, RunAnalysis, analyse_run
+from gravbench.analysis.run_difference import (
+    SAME_QUESTION,
+    FieldDifference,
+    environment_differences,
+    identity_differences,
+    sample_problem,
+)
+from gravbench.analysis.speed import decode_ns
+from gravbench.errors import NotComparableError
+from gravbench.records import Record
+from gravbench.store.schema import GenRecord
+
+COUNTER_RATIOS: dict[str, tuple[int, int]] = {
+    "tokens_per_round": (TOKENS, ROUNDS),
+    "tokens_per_forward": (TOKENS, FORWARDS),
+}
+
+
+class ArmComparison(Record):
+    """One strategy in both runs; differences are own - base, ratios own / base.
+
+    `counters` are on common tokens alone, over `comparable` samples. `speedup_ratio` is the own run's decode
+    speedup over `ar` divided by the base run's, on the samples timed in all four.
+    """
+
+    base_arm: str
+    own_arm: str
+    n: int
+    identity: Audit
+    quality: dict[str, QualityDifference]
+    counters: dict[str, Interval]
+    comparable: int
+    speedup_ratio: Interval | None
+    failed: tuple[int, int]
+    truncated: tuple[int, int]
+    loops: tuple[int, int]
+
+
+class Comparison(Record):
+    """`gravbench.comparison/1`: one run against itself (`own` absent), or two."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_id: Literal["gravbench.comparison/1"] = Field(default="gravbench.comparison/1", alias="schema")
+    base: RunAnalysis
+    own: RunAnalysis | None = None
+    arms: tuple[ArmComparison, ...] = ()
+    null: Audit | None = None
+    """AR of one run against AR of the other, same weights: how often outputs differ without any drafting."""
+    null_setting: str | None = None
+    settings: tuple[FieldDifference, ...] = ()
+    environment: tuple[FieldDifference, ...] = ()
+    not_comparable: tuple[str, ...] = ()
+    """Why the numbers do not answer one question; only when the comparison was forced."""
+
+
+def compare_one(run: LoadedRun, options: AnalysisOptions) -> Comparison:
+    """A run against its own AR arm. With repetitions, AR against AR repeated is the null."""
+    repeated = _repeated(run)
+    return Comparison(
+        base=analyse_run(run, options),
+        null=audit(repeated, referee=options.referee, tau=options.tau) if repeated else None,
+        null_setting="same run, repeated" if repeated else None,
+    )
+
+
+def compare_runs(
+    base: LoadedRun,
+    own: LoadedRun,
+    options: AnalysisOptions,
+    *,
+    arms: Sequence[tuple[str, str]] | None = None,
+    force: bool = False,
+) -> Comparison:
+    """`own` against `base`; `arms` pairs strategies, by default equal ones.
+
+    Unlike questions raise `NotComparableError` (exit 3); `force` compares the common samples and says so.
+    """
+    problems = comparability_problems(base, own)
+    if problems and not force:
+        raise NotComparableError(
+            f"{own.name} and {base.name} are not comparable: " + "; ".join(problems),
+            hint="Run both on the same suite and scorer, or add --force to look at the common samples.",
+        )
+    matched = _matched_arms(base, own, arms)
+    pairs = _common_units(base, own)
+    if not pairs:
+        raise NotComparableError("the runs have no sample in common", hint="Compare runs of one suite.")
+    design = design_for([a for a, _ in pairs], base.facts)
+    same_model = base.manifest.identity.get("model_digest") == own.manifest.identity.get("model_digest")
+    null = [(a.records[BASE], b.records[BASE]) for a, b in pairs] if _both_have_ar(base, own) else []
+    return Comparison(
+        base=analyse_run(base, options),
+        own=analyse_run(own, options),
+        arms=tuple(_arm(base, own, a, b, pairs, design, options) for a, b in matched),
+        null=audit(null, referee=options.referee, tau=options.tau) if null and same_model else None,
+        null_setting=_null_setting(base, own) if null and same_model else None,
+        settings=identity_differences(base.manifest.identity, own.manifest.identity),
+        environment=environment_differences(base, own),
+        not_comparable=tuple(problems),
+    )
+
+
+def comparability_problems(base: LoadedRun, own: LoadedRun) -> list[str]:
+    """Why two runs answer different questions; empty when they answer the same."""
+    problems = [
+        f"{d.field} is {d.own}, was {d.base}"
+        for d in identity_differences(base.manifest.identity, own.manifest.identity, SAME_QUESTION)
+    ]
+    samples = sample_problem(base.sample_ids, own.sample_ids)
+    return [*problems, *([samples] if samples else [])]
+
+
+def decoded(record: GenRecord) -> Decoded:
+    """The part of a record that counts are made of."""
+    ok = record.status == "ok" and record.trace is not None
+    return Decoded(
+        token_ids=record.token_ids, rounds=record.trace.rounds if ok and record.trace is not None else None
+    )
+
+
+def counter_intervals(table: CounterTable, design: Design, options: AnalysisOptions) -> dict[str, Interval]:
+    """Paired ratios own / base of tokens per round and per forward; absent where nothing was decoded."""
+    found = {
+        name: bootstrap(
+            table.columns, paired_ratio(*pair), design, seed=options.seed, resamples=options.resamples
+        )
+        for name, pair in COUNTER_RATIOS.items()
+    }
+    return {name: interval for name, interval in found.items() if interval is not None}
+
+
+def _arm(
+    base: LoadedRun,
+    own: LoadedRun,
+    base_arm: str,
+    own_arm: str,
+    pairs: Sequence[tuple[Unit, Unit]],
+    design: Design,
+    options: AnalysisOptions,
+) -> ArmComparison:
+    records = [(a.records[base_arm], b.records[own_arm]) for a, b in pairs]
+    table = counter_table([(decoded(a), decoded(b)) for a, b in records])
+    return ArmComparison(
+        base_arm=base_arm,
+        own_arm=own_arm,
+        n=len(pairs),
+        identity=audit(records, referee=options.referee, tau=options.tau),
+        quality=quality_differences(
+            [base.scores.get((a.sample_id, a.rep, base_arm), ()) for a, _ in pairs],
+            [own.scores.get((b.sample_id, b.rep, own_arm), ()) for _, b in pairs],
+            design=design,
+            seed=options.seed,
+            resamples=options.resamples,
+        ),
+        counters=counter_intervals(table, design, options) if base_arm == own_arm else {},
+        comparable=sum(table.comparable),
+        speedup_ratio=_speedup_ratio(pairs, base_arm, own_arm, design, options),
+        failed=_count(records, lambda r: r.status != "ok"),
+        truncated=_count(records, lambda r: r.stop_reason == "length"),
+        loops=_count(records, lambda r: r.loop_flag),
+    )
+
+
+def _speedup_ratio(
+    pairs: Sequence[tuple[Unit, Unit]], base_arm: str, own_arm: str, design: Design, options: AnalysisOptions
+) -> Interval | None:
+    if BASE in (base_arm, own_arm) or any(BASE not in unit.records for pair in pairs for unit in pair):
+        return None
+    columns = np.zeros((len(pairs), 4))
+    for row, (a, b) in enumerate(pairs):
+        records = (a.records[BASE], a.records[base_arm], b.records[BASE], b.records[own_arm])
+        times = [decode_ns(record) for record in records if record.status == "ok"]
+        if len(times) == 4 and all(times):
+            columns[row] = times
+
+    def statistic(sums: Floats) -> Floats:
+        return divided(divided(sums[..., 2], sums[..., 3]), divided(sums[..., 0], sums[..., 1]))
+
+    return bootstrap(columns, statistic, design, seed=options.seed, resamples=options.resamples)
+
+
+def _matched_arms(
+    base: LoadedRun, own: LoadedRun, arms: Sequence[tuple[str, str]] | None
+) -> tuple[tuple[str, str], ...]:
+    if arms is None:
+        arms = [(arm, arm) for arm in base.arms if arm in own.arms]
+        if not arms:
+            raise NotComparableError(
+                f"no strategy in common: {', '.join(base.arms)} against {', '.join(own.arms)}",
+                hint="Pair them by hand: --base-arm STRATEGY --own-arm STRATEGY.",
+            )
+    for run, arm in [(base, a) for a, _ in arms] + [(own, b) for _, b in arms]:
+        if arm not in run.arms:
+            raise NotComparableError(f"{run.name}: no strategy {arm!r}, it has {', '.join(run.arms)}")
+    return tuple(arms)
+
+
+def _common_units(base: LoadedRun, own: LoadedRun) -> list[tuple[Unit, Unit]]:
+    theirs = {(unit.sample_id, unit.rep): unit for unit in own.units}
+    return [(u, theirs[u.sample_id, u.rep]) for u in base.units if (u.sample_id, u.rep) in theirs]
+
+
+def _both_have_ar(base: LoadedRun, own: LoadedRun) -> bool:
+    return BASE in base.arms and BASE in own.arms
+
+
+def _null_setting(base: LoadedRun, own: LoadedRun) -> str:
+    """What changed between the two AR arms, as far as it can move a float."""
+    moving = ("batch_size", "concurrency", "threads", "device", "dtype", "engine")
+    a, b = base.manifest.identity, own.manifest.identity
+    changed = [name for name in moving if a.get(name) != b.get(name)]
+    return f"other {', '.join(changed)}" if changed else "same setting, repeated"
+
+
+def _repeated(run: LoadedRun) -> list[tuple[GenRecord, GenRecord]]:
+    if BASE not in run.arms:
+        return []
+    first = {unit.sample_id: unit.records[BASE] for unit in run.units if unit.rep == 0}
+    return [(first[u.sample_id], u.records[BASE]) for u in run.units if u.rep > 0 and u.sample_id in first]
+
+
+def _count(
+    records: Sequence[tuple[GenRecord, GenRecord]], test: Callable[[GenRecord], bool]
+) -> tuple[int, int]:
+    return sum(test(a) for a, _ in records), sum(test(b) for _, b in records)

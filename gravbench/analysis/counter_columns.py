@@ -1,0 +1,86 @@
+"""Decode counts of two runs of the same strategy on exactly the tokens they share.
+
+Where outputs are identical all rounds count. Where they part, only the rounds that lie wholly before the
+first difference count, on both sides; what follows answers another question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gravbench.analysis.bootstrap import Floats, Statistic, divided
+from gravbench.analysis.divergence import first_divergence
+from gravbench.records import Rounds
+
+TOKENS, ROUNDS, FORWARDS, ACCEPTED = range(4)
+WIDTH = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What a count needs of one output; `rounds` is `None` for a failed sample."""
+
+    token_ids: tuple[int, ...]
+    rounds: Rounds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterTable:
+    """`columns` [n, 8]: tokens, rounds, forwards, accepted of the base, then of the own side.
+
+    `comparable[i]`: the row has counts on both sides; others are zero. `identical[i]`: equal token ids.
+    """
+
+    columns: Floats
+    comparable: tuple[bool, ...]
+    identical: tuple[bool, ...]
+
+    @property
+    def comparable_share(self) -> float:
+        """Share of rows with counts to compare; 0.0 without rows."""
+        return sum(self.comparable) / len(self.comparable) if self.comparable else 0.0
+
+
+def counter_table(pairs: Sequence[tuple[Decoded, Decoded]]) -> CounterTable:
+    """Counts of (base, own) pairs on their common tokens."""
+    columns = np.zeros((len(pairs), 2 * WIDTH))
+    comparable, identical = [], []
+    for row, (base, own) in enumerate(pairs):
+        divergence = first_divergence(base.token_ids, own.token_ids)
+        same = base.rounds is not None and own.rounds is not None and divergence is None
+        if base.rounds is not None and own.rounds is not None:
+            counts = [_counts(side, until=divergence) for side in (base.rounds, own.rounds)]
+            if same or all(count[ROUNDS] for count in counts):
+                columns[row] = [*counts[0], *counts[1]]
+                comparable.append(True)
+                identical.append(same)
+                continue
+        comparable.append(False)
+        identical.append(False)
+    return CounterTable(columns=columns, comparable=tuple(comparable), identical=tuple(identical))
+
+
+def paired_ratio(numerator: int, denominator: int) -> Statistic:
+    """Statistic over the table's columns: own (numerator / denominator) / base (the same)."""
+
+    def statistic(sums: Floats) -> Floats:
+        own = divided(sums[..., WIDTH + numerator], sums[..., WIDTH + denominator])
+        base = divided(sums[..., numerator], sums[..., denominator])
+        return divided(own, base)
+
+    return statistic
+
+
+def _counts(rounds: Rounds, *, until: int | None) -> tuple[int, int, int, int]:
+    """Tokens, rounds, forwards and accepted drafts of the rounds that end before token `until`."""
+    position, tokens, count, forwards, accepted = 1, 0, 0, 0, 0  # prefill's own token is position 0
+    for committed, cost, matched in zip(rounds.committed, rounds.forwards, rounds.accepted, strict=True):
+        position += committed
+        if until is not None and position > until:
+            break
+        tokens, count, forwards = tokens + committed, count + 1, forwards + cost
+        accepted += matched
+    return tokens, count, forwards, accepted

@@ -1,0 +1,80 @@
+"""A run with many arms as a curve: one point a strategy, in the order the arms were given."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from gravbench.analysis.equality import Identity
+from gravbench.analysis.speed import Speedup
+from gravbench.analysis.summary import Summary
+from gravbench.records import Record
+
+_BLOCK = re.compile(r"[:,]block=(\d+)")
+
+
+class CurvePoint(Record):
+    """One strategy. `block` is the block size its name asks for, `None` when it asks for none."""
+
+    strategy: str
+    block: int | None
+    tpf_all: float | None
+    accepted_draft: float | None
+    tau_round: float | None
+    acceptance_rate: float | None
+    decode: Speedup | None
+    request: Speedup | None
+    identical_to_ar: Identity | None
+    quality: dict[str, float]
+    failed: int
+
+
+class Curve(Record):
+    """`gravbench.sweep/1`: points of one interleaved session."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_id: Literal["gravbench.sweep/1"] = Field(default="gravbench.sweep/1", alias="schema")
+    suite: str
+    n_samples: int
+    run_dir: str
+    sessions: int
+    points: tuple[CurvePoint, ...]
+    warnings: tuple[str, ...]
+
+
+def curve_of(summary: Summary) -> Curve:
+    """Points of a summary."""
+    return Curve(
+        suite=summary.suite,
+        n_samples=summary.n_samples,
+        run_dir=summary.run_dir,
+        sessions=summary.sessions,
+        points=tuple(
+            CurvePoint(
+                strategy=name,
+                block=int(found[1]) if (found := _BLOCK.search(name)) else None,
+                tpf_all=s.counters.tpf_all,
+                accepted_draft=s.counters.accepted_draft if s.counters.draft_offered else None,
+                tau_round=s.counters.tau_round,
+                acceptance_rate=s.counters.acceptance_rate,
+                decode=s.speedup.decode if s.speedup else None,
+                request=s.speedup.request if s.speedup else None,
+                identical_to_ar=s.identical_to_ar,
+                quality=s.quality,
+                failed=s.failed,
+            )
+            for name, s in summary.strategies.items()
+        ),
+        warnings=summary.warnings,
+    )
+
+
+def swept_strategies(
+    *, vary: tuple[str, ...], blocks: tuple[int, ...], strategies: tuple[str, ...]
+) -> tuple[str, ...]:
+    """`ar`, then `strategies`, then each of `vary` at each block size; nothing twice."""
+    varied = [f"{name}{',' if ':' in name else ':'}block={block}" for name in vary for block in blocks]
+    return tuple(dict.fromkeys(["ar", *strategies, *varied]))

@@ -1,0 +1,178 @@
+"""The equality audit: where two arms first part, and whether that is numeric noise, a rule, or a fault.
+
+Only the first difference of a sample counts; later ones follow from it. Classes:
+
+* `stop-rule`   one output is the other's beginning, or equal ids stopped for another reason
+* `assembly`    equal ids and stop, another text
+* `near-tie`    a float32 teacher-forced pass over the common beginning has the two ids as its top two,
+                no further apart than `tau`
+* `violation`   any other difference the referee has judged
+* `unjudged`    different ids and no referee at hand
+* `failed`      exactly one arm failed
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
+
+from gravbench.protocols import Opinion, Referee
+from gravbench.records import Record
+
+DifferenceClass = Literal["near-tie", "stop-rule", "assembly", "violation", "unjudged", "failed"]
+
+TAU_FLOAT32 = 1e-4
+"""Logit gap below which float32 passes of different query lengths may order two tokens differently."""
+CONTEXT_TOKENS = 8
+CONTEXT_CHARACTERS = 24
+
+
+class Answer(Protocol):
+    """What the audit reads of a record; a run's generations and a reference's predictions both have it."""
+
+    @property
+    def sample_id(self) -> str: ...
+    @property
+    def rep(self) -> int: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def stop_reason(self) -> str: ...
+    @property
+    def token_ids(self) -> tuple[int, ...]: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Difference(Record):
+    """One sample whose arms differ. `index` is the first differing token (0 = prefill's own)."""
+
+    sample_id: str
+    rep: int
+    task: str
+    kind: DifferenceClass
+    index: int
+    base_id: int | None
+    own_id: int | None
+    context: tuple[int, ...]
+    """Up to 8 token ids before the difference."""
+    base_text: str
+    own_text: str
+    """Text around the first differing character."""
+    opinion: Opinion | None = None
+
+
+class Audit(Record):
+    """Identity of two arms: `identical` (ids and stop) of `compared` pairs, text equality, and classes.
+
+    `both_failed` pairs have nothing to compare and are in no share.
+    """
+
+    compared: int
+    identical: int
+    same_text: int
+    both_failed: int
+    classes: dict[DifferenceClass, int]
+    differences: tuple[Difference, ...]
+    tau: float
+    refereed: bool
+
+    @property
+    def share(self) -> float | None:
+        """identical / compared; `None` when nothing was compared."""
+        return self.identical / self.compared if self.compared else None
+
+    @property
+    def excused(self) -> int:
+        """Differences that the referee calls near-ties."""
+        return self.classes.get("near-tie", 0)
+
+    @property
+    def faults(self) -> int:
+        """Differences that nothing excuses."""
+        return self.compared - self.identical - self.excused
+
+
+def first_divergence(base: Sequence[int], own: Sequence[int]) -> int | None:
+    """Index of the first differing token, the shorter length when one begins the other, `None` if equal."""
+    for index, (a, b) in enumerate(zip(base, own, strict=False)):
+        if a != b:
+            return index
+    return None if len(base) == len(own) else min(len(base), len(own))
+
+
+def audit(
+    pairs: Iterable[tuple[Answer, Answer]], *, referee: Referee | None = None, tau: float = TAU_FLOAT32
+) -> Audit:
+    """Compare (base, own) pairs; the referee is asked only where token ids part."""
+    compared = identical = same_text = both_failed = 0
+    differences: list[Difference] = []
+    for base, own in pairs:
+        if base.status != "ok" and own.status != "ok":
+            both_failed += 1
+            continue
+        compared += 1
+        same_text += base.status == own.status and base.text == own.text
+        difference = _difference(base, own, referee=referee, tau=tau)
+        if difference is None:
+            identical += 1
+        else:
+            differences.append(difference)
+    return Audit(
+        compared=compared,
+        identical=identical,
+        same_text=same_text,
+        both_failed=both_failed,
+        classes=dict(sorted(Counter(d.kind for d in differences).items())),
+        differences=tuple(differences),
+        tau=tau,
+        refereed=referee is not None,
+    )
+
+
+def _difference(base: Answer, own: Answer, *, referee: Referee | None, tau: float) -> Difference | None:
+    index = first_divergence(base.token_ids, own.token_ids)
+    opinion = None
+    kind: DifferenceClass
+    if base.status != own.status:
+        kind, index = "failed", index or 0
+    elif index is None:
+        if base.stop_reason == own.stop_reason and base.text == own.text:
+            return None
+        kind = "assembly" if base.stop_reason == own.stop_reason else "stop-rule"
+        index = len(base.token_ids)
+    elif index == min(len(base.token_ids), len(own.token_ids)):
+        kind = "stop-rule"
+    elif referee is None:
+        kind = "unjudged"
+    else:
+        opinion = referee.judge(
+            base.sample_id, base.token_ids[:index], base_id=base.token_ids[index], own_id=own.token_ids[index]
+        )
+        kind = "near-tie" if opinion.is_tie(tau) else "violation"
+    return Difference(
+        sample_id=base.sample_id,
+        rep=base.rep,
+        task=base.task,
+        kind=kind,
+        index=index,
+        base_id=_at(base.token_ids, index),
+        own_id=_at(own.token_ids, index),
+        context=base.token_ids[max(0, index - CONTEXT_TOKENS) : index],
+        base_text=_around(base.text, own.text),
+        own_text=_around(own.text, base.text),
+        opinion=opinion,
+    )
+
+
+def _at(ids: Sequence[int], index: int) -> int | None:
+    return ids[index] if index < len(ids) else None
+
+
+def _around(text: str, other: str) -> str:
+    place = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), None)
+    start = min(len(text), len(other)) if place is None else place
+    return text[max(0, start - CONTEXT_CHARACTERS) : start + CONTEXT_CHARACTERS]

@@ -1,0 +1,108 @@
+"""Did the machine hold still? Log speed ratios by slot, and the cost per forward in blocks.
+
+Interleaved pairs cancel slow drift from the ratio; this says how much there was to cancel, and whether
+warm-up was enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+from gravbench.analysis.bootstrap import CONFIDENCE, Floats
+from gravbench.analysis.loaded import Unit
+from gravbench.records import Record
+
+MIN_PAIRS = 24
+BLOCKS = 6
+STEADY_WITHIN = 0.02
+NOTABLE_DRIFT = 0.02
+
+
+class Drift(Record):
+    """Change of the speed ratio from the first slot to the last, as a fraction (0.03: 3 % faster at the end).
+
+    Ordinary least squares of log(base cost per forward / own cost per forward) on slot, Student's t
+    interval. `drifting`: the interval excludes 0 and the change exceeds 2 %.
+    """
+
+    n_pairs: int
+    change: float
+    low: float
+    high: float
+    drifting: bool
+
+
+class Steadiness(Record):
+    """Ratio of costs per forward (base / own) in six consecutive blocks of pairs.
+
+    `steady`: the last three agree within 2 %. `warm_up` = first block / median of the others - 1; above 0
+    the first block favoured this strategy.
+    """
+
+    block_ratios: tuple[float, ...]
+    last_three_spread: float
+    steady: bool
+    warm_up: float
+
+
+def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
+    """Drift over the pairs with decode rounds in both arms; `None` with fewer than 24, or all in one slot."""
+    slots, costs = cost_per_forward(units, base, own)
+    if len(slots) < MIN_PAIRS or slots[0] == slots[-1]:
+        return None
+    line = scipy_stats.linregress(slots, np.log(costs[:, 0] / costs[:, 1]))
+    reach = float(slots[-1] - slots[0])
+    half = float(scipy_stats.t.ppf(0.5 + CONFIDENCE / 2, len(slots) - 2) * line.stderr)
+    change, low, high = (
+        float(np.expm1(reach * slope)) for slope in (line.slope, line.slope - half, line.slope + half)
+    )
+    return Drift(
+        n_pairs=len(slots),
+        change=change,
+        low=low,
+        high=high,
+        drifting=not low <= 0 <= high and abs(change) > NOTABLE_DRIFT,
+    )
+
+
+def measure_steadiness(units: Sequence[Unit], base: str, own: str) -> Steadiness | None:
+    """Block ratios in slot order; `None` with fewer than four pairs a block."""
+    _, costs = cost_per_forward(units, base, own)
+    if len(costs) < 4 * BLOCKS:
+        return None
+    blocks = np.array_split(costs, BLOCKS)
+    ratios = [float(np.median(block[:, 0]) / np.median(block[:, 1])) for block in blocks]
+    last = ratios[-3:]
+    spread = max(last) / min(last) - 1
+    return Steadiness(
+        block_ratios=tuple(ratios),
+        last_three_spread=spread,
+        steady=spread <= STEADY_WITHIN,
+        warm_up=ratios[0] / float(np.median(ratios[1:])) - 1,
+    )
+
+
+def cost_per_forward(units: Sequence[Unit], base: str, own: str) -> tuple[Floats, Floats]:
+    """Slots [n] in order and decode nanoseconds per decode forward of (base, own) [n, 2].
+
+    Per forward, so that neither the length of an output nor its acceptance moves it.
+    """
+    rows: list[tuple[float, float, float]] = []
+    for unit in units:
+        costs = [_cost(unit, arm) for arm in (base, own)]
+        if costs[0] is not None and costs[1] is not None:
+            slot = sum(unit.records[arm].slot for arm in (base, own)) / 2
+            rows.append((slot, costs[0], costs[1]))
+    table = np.array(sorted(rows), dtype=np.float64).reshape(-1, 3)
+    return table[:, 0], table[:, 1:]
+
+
+def _cost(unit: Unit, arm: str) -> float | None:
+    record = unit.records[arm]
+    if record.status != "ok" or record.trace is None:
+        return None
+    forwards, spent = record.trace.counters.decode_forwards, record.trace.times.decode_ns
+    return spent / forwards if forwards and spent else None

@@ -1,0 +1,128 @@
+"""A speedup with everything that belongs beside it: interval, geometric mean, median, spread.
+
+The headline is sum of base times / sum of own times over pairs. Per-pair ratios describe spread and are
+never the headline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, design_of, ratio
+from gravbench.analysis.loaded import Unit
+from gravbench.records import Record
+from gravbench.store.schema import GenRecord
+
+TimeOf = Callable[[GenRecord], int | None]
+
+
+class SpeedEstimate(Interval):
+    """`value` = base_ns / own_ns over `n_pairs` pairs in `n_clusters` pages.
+
+    `geometric_mean`, `median`, `p10` and `p90` are of the per-pair ratios with both times above 0; `None`
+    when there is none.
+    """
+
+    n_pairs: int
+    n_clusters: int
+    base_ns: int
+    own_ns: int
+    geometric_mean: float | None = None
+    median: float | None = None
+    p10: float | None = None
+    p90: float | None = None
+
+
+def timed_rows(units: Sequence[Unit], base: str, own: str, time_of: TimeOf) -> tuple[list[int], Floats]:
+    """Indices of the units in which both arms are ok and timed, and their times [n, 2].
+
+    Pairs in which both times are 0 (answers of one token have no decode rounds) say nothing.
+    """
+    kept: list[int] = []
+    times: list[tuple[int, int]] = []
+    for index, unit in enumerate(units):
+        a, b = unit.records[base], unit.records[own]
+        if a.status == b.status == "ok":
+            base_ns, own_ns = time_of(a), time_of(b)
+            if base_ns is not None and own_ns is not None and base_ns + own_ns > 0:
+                kept.append(index)
+                times.append((base_ns, own_ns))
+    return kept, np.array(times, dtype=np.float64).reshape(-1, 2)
+
+
+def estimate_speedup(
+    units: Sequence[Unit],
+    base: str,
+    own: str,
+    time_of: TimeOf,
+    *,
+    design: Design,
+    seed: int,
+    resamples: int,
+) -> SpeedEstimate | None:
+    """Speedup of `own` over `base`; `design` has one row per unit. `None` without time to divide by."""
+    kept, times = timed_rows(units, base, own, time_of)
+    if not kept or times[:, 1].sum() == 0:
+        return None
+    here = sub_design(design, kept)
+    found = bootstrap(times, ratio, here, seed=seed, resamples=resamples)
+    if found is None:
+        return None
+    both = times[(times > 0).all(axis=1)]
+    ratios = both[:, 0] / both[:, 1]
+    spread = np.quantile(ratios, [0.1, 0.5, 0.9]).tolist() if len(ratios) else [None] * 3
+    return SpeedEstimate(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n_pairs=len(kept),
+        n_clusters=here.n_clusters,
+        base_ns=int(times[:, 0].sum()),
+        own_ns=int(times[:, 1].sum()),
+        geometric_mean=float(np.exp(np.log(ratios).mean())) if len(ratios) else None,
+        p10=spread[0],
+        median=spread[1],
+        p90=spread[2],
+    )
+
+
+class OutlierRow(Record):
+    """A pair far from the pooled speedup: shown, never dropped."""
+
+    sample_id: str
+    rep: int
+    slot: int
+    base_ns: int
+    own_ns: int
+    ratio: float
+
+
+def outliers(
+    units: Sequence[Unit], base: str, own: str, time_of: TimeOf, *, count: int = 20
+) -> tuple[OutlierRow, ...]:
+    """The `count` pairs with the largest |log(ratio / pooled ratio)|, largest first."""
+    kept, times = timed_rows(units, base, own, time_of)
+    if not kept or times[:, 1].sum() == 0:
+        return ()
+    pooled = times[:, 0].sum() / times[:, 1].sum()
+    rows = [
+        OutlierRow(
+            sample_id=units[index].sample_id,
+            rep=units[index].rep,
+            slot=units[index].records[own].slot,
+            base_ns=int(base_ns),
+            own_ns=int(own_ns),
+            ratio=float(base_ns / own_ns),
+        )
+        for index, (base_ns, own_ns) in zip(kept, times, strict=True)
+        if base_ns > 0 and own_ns > 0
+    ]
+    return tuple(sorted(rows, key=lambda row: (-abs(np.log(row.ratio / pooled)), row.sample_id))[:count])
+
+
+def sub_design(design: Design, rows: Sequence[int]) -> Design:
+    """The design of a subset of rows, clusters and strata renumbered."""
+    clusters = design.cluster_of[list(rows)]
+    return design_of([str(c) for c in clusters], [str(design.stratum_of[c]) for c in clusters])

@@ -1,0 +1,54 @@
+"""`gravbench compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gravbench.analysis.compare import compare_one, compare_runs
+from gravbench.analysis.run_analysis import AnalysisOptions
+from gravbench.cli.comparison_table import comparison_parts
+from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee
+from gravbench.errors import UsageError
+from gravbench.store.schema import canonical_json
+
+
+def compare(
+    base: Path,
+    own: Path | None,
+    *,
+    base_arm: str | None,
+    own_arm: str | None,
+    referee: str | None,
+    forward_cost: Path | None,
+    resamples: int,
+    seed: int,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Print the comparison; 0 whatever it shows. Unlike suites are exit 3."""
+    if (base_arm is None) != (own_arm is None) or (base_arm is not None and own is None):
+        raise UsageError(
+            "--base-arm and --own-arm pair strategies of two runs; one of them is not enough",
+            hint="gravbench compare A B --base-arm ar --own-arm selfspec",
+        )
+    first = load_with_facts(base)
+    second = None if own is None else load_with_facts(own)
+    setup = set_up_referee(referee, first)
+    options = AnalysisOptions(
+        seed=seed,
+        resamples=resamples,
+        referee=setup.referee,
+        tau=setup.tau,
+        forward_costs=read_forward_costs(forward_cost),
+    )
+    if second is None:
+        comparison = compare_one(first, options)
+    else:
+        arms = [(base_arm, own_arm)] if base_arm is not None and own_arm is not None else None
+        comparison = compare_runs(first, second, options, arms=arms, force=force)
+    if as_json:
+        print_json(canonical_json(comparison.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    else:
+        print_tables(*comparison_parts(comparison))
+    return 0

@@ -1,0 +1,293 @@
+"""A comparison as text: three plain sentences a strategy, then the tables behind them. 100 columns, no colour
+needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.compare import ArmComparison, Comparison
+from gravbench.analysis.divergence import Audit
+from gravbench.analysis.overall_difference import COMPOSITE, QualityDifference
+from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
+from gravbench.analysis.run_difference import FieldDifference
+from gravbench.analysis.speed_estimate import SpeedEstimate
+
+NOT_MEASURED = "-"
+SHOWN_FIELDS = 12
+SHOWN_DIFFERENCES = 5
+SHOWN_GROUP_SIZE = 5
+
+
+def comparison_parts(comparison: Comparison) -> list[RenderableType]:
+    """Everything `gravbench compare` prints, top to bottom."""
+    parts: list[RenderableType] = []
+    if comparison.not_comparable:
+        parts.append(Text("NOT COMPARABLE (forced): " + "; ".join(comparison.not_comparable), style="red"))
+    if comparison.own is None:
+        return [*parts, *_run_parts(comparison.base), *_null(comparison), *_notes([comparison.base])]
+    own = comparison.own
+    parts.append(Text(f"base: {comparison.base.run}\nown:  {own.run}", style="bold"))
+    parts += _differences("settings", comparison.settings)
+    parts += _differences("environment", comparison.environment)
+    parts += [_sentence(arm) for arm in comparison.arms]
+    parts += [_pair_quality(comparison.arms), _pair_counts(comparison.arms)]
+    for arm in comparison.arms:
+        parts += _audit_lines(f"{arm.own_arm}, own against base", arm.identity)
+    parts += _null(comparison)
+    for label, analysis in (("base", comparison.base), ("own", own)):
+        parts.append(Text(f"inside {label}, against its own ar", style="bold"))
+        parts.append(_speed_table(analysis))
+    return [*parts, _legend(), *_notes([comparison.base, own])]
+
+
+def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
+    clusters = "" if analysis.n_clusters == analysis.n_samples else f" in {analysis.n_clusters} pages"
+    title = f"{analysis.run}: {analysis.suite}, {analysis.n_samples} samples{clusters}"
+    parts: list[RenderableType] = [Text(title, style="bold")]
+    judged = [arm for arm in analysis.arms if arm.identity is not None]
+    if not judged:
+        parts.append(Text("no ar arm beside another: nothing to hold a strategy against"))
+    for arm in judged:
+        parts += [Text(line) for line in _verdict_lines(arm)]
+    parts += [_speed_table(analysis), _quality_table(judged), _counter_table(analysis.arms)]
+    for arm in judged:
+        parts.append(_group_table(arm))
+        parts += [Text(line) for line in _machine_lines(arm)]
+        if arm.identity is not None:
+            parts += _audit_lines(f"{arm.arm} against ar", arm.identity)
+    return [*parts, _legend()]
+
+
+def _verdict_lines(arm: ArmAnalysis) -> list[str]:
+    audit, overall = arm.identity, arm.quality.get(COMPOSITE)
+    lines = []
+    if audit is not None:
+        lines.append(f"{arm.arm}: same tokens as ar on {audit.identical} of {audit.compared} samples.")
+    if arm.decode is not None:
+        request = f", {_times(arm.request)} for whole requests" if arm.request else ""
+        lines.append(f"{arm.arm}: {_times(arm.decode)} in decoding{request}; {arm.decode.n_pairs} pairs.")
+    if overall is not None:
+        lines.append(f"{arm.arm}: quality {_signed(overall)} points over ar, all tasks together.")
+    return lines
+
+
+def _speed_table(analysis: RunAnalysis) -> Table:
+    table = _table("strategy", "time", "speedup over ar", "geo mean", "median", "p10", "p90", "pairs")
+    for arm in analysis.arms:
+        for label, speed in (
+            ("decode", arm.decode),
+            ("request", arm.request),
+            ("decode, identical", arm.decode_identical),
+        ):
+            if speed is not None:
+                table.add_row(
+                    Text(arm.arm),
+                    label,
+                    _interval(speed, "x"),
+                    *(_number(v) for v in (speed.geometric_mean, speed.median, speed.p10, speed.p90)),
+                    str(speed.n_pairs),
+                )
+    if not table.rows:
+        table.add_row(*[NOT_MEASURED] * 8)
+    return table
+
+
+def _quality_table(arms: Sequence[ArmAnalysis]) -> Table:
+    table = _table("strategy", "quality, points", "ar", "own", "difference", "changed", "sign-flip p")
+    for arm in arms:
+        for metric, d in arm.quality.items():
+            table.add_row(Text(arm.arm), *_quality_cells(metric, d))
+    return table
+
+
+def _quality_cells(metric: str, d: QualityDifference) -> tuple[str, ...]:
+    p = NOT_MEASURED if d.sign_flip_p is None else f"{d.sign_flip_p:.3f}"
+    return metric, f"{d.base:.2f}", f"{d.own:.2f}", _signed(d), f"{d.changed} of {d.n}", p
+
+
+def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
+    table = _table("strategy", "committed/round", "TPF", "accepted/round", "forwards/sample", "loop/cut/fail")
+    for arm in arms:
+        c = arm.counters
+        forwards = c.get("forwards_per_sample")
+        table.add_row(
+            Text(arm.arm),
+            *(_interval(c.get(name)) for name in ("tau_round", "tpf_all", "accepted_draft")),
+            _number(forwards.value if forwards else None),
+            f"{arm.loops}/{arm.truncated}/{arm.failed}",
+        )
+    return table
+
+
+def _group_table(arm: ArmAnalysis) -> Table:
+    """Tasks and length buckets all, categories from five samples on; --json has every one."""
+    table = _table("group", "n", "identical", "decode speedup", "committed/round", "TPF")
+    table.title, table.title_justify = Text(arm.arm), "left"
+    for row in arm.groups:
+        if row.kind in {"task", "length"} or row.n >= SHOWN_GROUP_SIZE:
+            table.add_row(
+                Text(f"{row.kind} {row.label}"),
+                str(row.n),
+                str(row.identical),
+                _interval(row.decode, "x"),
+                _interval(row.counters.get("tau_round")),
+                _interval(row.counters.get("tpf_all")),
+            )
+    return table
+
+
+def _machine_lines(arm: ArmAnalysis) -> list[str]:
+    lines = []
+    if (m := arm.cost_model) is not None:
+        where = "times in the traces" if m.source == "traces" else "the table of forward costs"
+        lines.append(
+            f"{arm.arm}: cost model: {m.tau_round:.2f} tokens a round / {m.round_cost:.2f} c(1) = "
+            f"{m.predicted:.2f}x predicted, {m.measured:.2f}x measured, residual {m.residual:+.1%} ({where})"
+        )
+    if (a := arm.amdahl) is not None:
+        shares = ", ".join(f"{stage} {share:.0%}" for stage, share in a.base_shares.items())
+        lines.append(
+            f"{arm.arm}: request time of ar: {shares}; {a.predicted:.2f}x predicted from decoding alone, "
+            f"{a.measured:.2f}x measured, residual {a.residual:+.1%}"
+        )
+    if (d := arm.drift) is not None:
+        word = "DRIFTING" if d.drifting else "no notable drift"
+        lines.append(
+            f"{arm.arm}: drift of the cost ratio, first to last slot: {d.change:+.1%} "
+            f"[{d.low:+.1%}, {d.high:+.1%}], {word}"
+        )
+    if (s := arm.steadiness) is not None:
+        word = "steady" if s.steady else "NOT STEADY"
+        lines.append(
+            f"{arm.arm}: last three blocks within {s.last_three_spread:.1%}: {word}; "
+            f"first block {s.warm_up:+.1%} against the others"
+        )
+    return lines
+
+
+def _sentence(arm: ArmComparison) -> Text:
+    name = arm.own_arm if arm.own_arm == arm.base_arm else f"{arm.own_arm} against {arm.base_arm}"
+    audit, overall = arm.identity, arm.quality.get(COMPOSITE)
+    quality = f"; quality {_signed(overall)} points" if overall else ""
+    ratio = f"; speedup over ar {_interval(arm.speedup_ratio, 'x')} of base's" if arm.speedup_ratio else ""
+    return Text(f"{name}: {audit.identical} of {audit.compared} outputs identical{quality}{ratio}.")
+
+
+def _pair_quality(arms: Iterable[ArmComparison]) -> Table:
+    table = _table("strategy", "quality, points", "base", "own", "difference", "changed", "sign-flip p")
+    for arm in arms:
+        for metric, d in arm.quality.items():
+            table.add_row(Text(arm.own_arm), *_quality_cells(metric, d))
+    return table
+
+
+def _pair_counts(arms: Iterable[ArmComparison]) -> Table:
+    table = _table("strategy", "own / base on common tokens", "ratio", "samples", "failed", "cut", "loops")
+    for arm in arms:
+        counts = [f"{a} -> {b}" for a, b in (arm.failed, arm.truncated, arm.loops)]
+        for name, interval in arm.counters.items():
+            table.add_row(
+                Text(arm.own_arm),
+                name,
+                _interval(interval, digits=4),
+                f"{arm.comparable} of {arm.n}",
+                *counts,
+            )
+    return table
+
+
+def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
+    if audit.identical == audit.compared:
+        return []
+    kinds = ", ".join(f"{count} {kind}" for kind, count in audit.classes.items())
+    judged = f"referee's tau {audit.tau:g}" if audit.refereed else "no referee asked: --referee MODEL"
+    lines: list[RenderableType] = [
+        Text(
+            f"{title}: {audit.compared - audit.identical} of {audit.compared} differ ({kinds}); "
+            f"same text in {audit.same_text}; {judged}"
+        )
+    ]
+    for d in audit.differences[:SHOWN_DIFFERENCES]:
+        gap = f", gap {d.opinion.gap:.2g}" if d.opinion else ""
+        lines.append(
+            Text(
+                f"  {d.sample_id}: token {d.index}, {d.base_id} against {d.own_id}, {d.kind}{gap}: "
+                f"{d.base_text!r} against {d.own_text!r}"
+            )
+        )
+    hidden = len(audit.differences) - SHOWN_DIFFERENCES
+    return [*lines, Text(f"  and {hidden} more; --json lists all")] if hidden > 0 else lines
+
+
+def _null(comparison: Comparison) -> list[RenderableType]:
+    audit = comparison.null
+    if audit is None:
+        return [
+            Text("AR against AR: not measured; compare with a second run of the same model for the null.")
+        ]
+    lines: list[RenderableType] = [
+        Text(f"AR against AR ({comparison.null_setting}): {audit.identical} of {audit.compared} identical.")
+    ]
+    return [*lines, *_audit_lines("ar against ar", audit)]
+
+
+def _differences(title: str, differences: Sequence[FieldDifference]) -> list[RenderableType]:
+    if not differences:
+        return [Text(f"{title}: equal")]
+    table = _table(f"{title} that differ", "base", "own")
+    for d in differences[:SHOWN_FIELDS]:
+        table.add_row(Text(d.field), Text(d.base), Text(d.own))
+    hidden = len(differences) - SHOWN_FIELDS
+    return [table, Text(f"and {hidden} more; --json lists all")] if hidden > 0 else [table]
+
+
+def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
+    return [Text(f"note: {note}") for note in dict.fromkeys(n for a in analyses for n in a.notes)]
+
+
+def _legend() -> Text:
+    return Text(
+        "Speedup = sum of ar times / sum of own times over pairs. committed/round = tokens a round appended. "
+        "TPF = decode tokens / decode forwards of every kind. Brackets: 95% BCa bootstrap over pages. "
+        "Points: 100 is best.",
+        style="dim",
+    )
+
+
+def _times(speed: SpeedEstimate) -> str:
+    """`2.1x [1.9, 2.3] as fast`, and a word on an interval that holds 1."""
+    unsure = speed.low is None or speed.high is None or speed.low <= 1 <= speed.high
+    return f"{_interval(speed, 'x')} as fast as ar{' (not surely different)' if unsure else ''}"
+
+
+def _interval(interval: Interval | None, unit: str = "", *, digits: int = 2) -> str:
+    if interval is None:
+        return NOT_MEASURED
+    value = f"{interval.value:.{digits}f}{unit}"
+    if interval.low is None or interval.high is None:
+        return value
+    return f"{value} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def _signed(d: QualityDifference) -> str:
+    if d.low is None or d.high is None:
+        return f"{d.difference:+.2f}"
+    return f"{d.difference:+.2f} [{d.low:+.2f}, {d.high:+.2f}]"
+
+
+def _number(value: float | None) -> str:
+    return NOT_MEASURED if value is None else f"{value:.2f}"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for column in columns:
+        left = column in {"strategy", "group", "time", "base", "own"} or "differ" in column or "," in column
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
+    return table

@@ -1,0 +1,110 @@
+"""Runs, suites and referees for the verbs that judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from gravbench.analysis.divergence import TAU_FLOAT32
+from gravbench.analysis.facts import facts_of
+from gravbench.analysis.loaded import LoadedRun, load_run
+from gravbench.errors import GravbenchError, NotComparableError, UsageError
+from gravbench.pipeline import request_for, suite_digest
+from gravbench.protocols import Referee
+from gravbench.records import Request
+from gravbench.store.rundir import RunDirectory
+from gravbench.store.schema import Manifest
+from gravbench.suites.manifest import Suite, load_samples, load_suite
+from gravbench.suites.samples import Sample
+
+NOISE_SAMPLES = 30
+DEFAULT_BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefereeSetup:
+    """A referee and the logit gap below which it calls a tie."""
+
+    referee: Referee | None = None
+    tau: float = TAU_FLOAT32
+
+
+def load_with_facts(path: Path) -> LoadedRun:
+    """A finished run with what its suite says about samples; a suite that is gone or changed is a note."""
+    manifest = RunDirectory(path).manifest()
+    try:
+        suite, samples = suite_of(manifest)
+    except GravbenchError as error:
+        return load_run(path, notes=(f"no breakdown by page and category: {error.message}",))
+    if suite_digest(suite) != manifest.identity["suite_sha"]:
+        note = f"no breakdown by page and category: suite {suite.name} has changed since the run"
+        return load_run(path, notes=(note,))
+    return load_run(path, facts=facts_of(samples))
+
+
+def suite_of(manifest: Manifest) -> tuple[Suite, tuple[Sample, ...]]:
+    """The suite a run was made on, from where its manifest says it lies."""
+    suite = load_suite(str(manifest.protocol.get("suite_source") or manifest.identity["suite"]))
+    return suite, load_samples(suite)
+
+
+def set_up_referee(model: str | None, run: LoadedRun) -> RefereeSetup:
+    """A float32 referee over the run's own checkpoint; `model` names it, `None` means no referee.
+
+    Runs in another dtype get a tau measured on their own outputs; float32 has the fixed one.
+    """
+    if model is None:
+        return RefereeSetup()
+    from gravbench.backends.referee import StepModelReferee, measured_tau, open_step_model
+    from gravbench.runner.engine import checkpoint_of
+
+    identity = run.manifest.identity
+    backend, dtype = str(identity["backend"]), str(identity["dtype"])
+    checkpoint = None if model == backend == "toy" else checkpoint_of(model, backend=backend)
+    digest = str(identity["model_digest"])
+    step_model = open_step_model(backend, checkpoint, dtype="float32", expected_digest=digest)
+    requests = _requests(run)
+    referee = StepModelReferee(step_model, requests.__getitem__)
+    if dtype == "float32":
+        return RefereeSetup(referee=referee)
+    noisy = open_step_model(
+        backend, checkpoint, dtype=dtype, device=str(identity["device"]), expected_digest=digest
+    )
+    outputs = {
+        record.sample_id: record.token_ids
+        for record in run.records(run.arms[0])[:NOISE_SAMPLES]
+        if record.status == "ok"
+    }
+    block = run.manifest.model.get("block_size")
+    rows = (block if isinstance(block, int) else DEFAULT_BLOCK) + 1
+    tau = measured_tau(noisy, step_model, requests, outputs, window_rows=rows)
+    return RefereeSetup(referee=referee, tau=max(tau, TAU_FLOAT32))
+
+
+def read_forward_costs(path: Path | None) -> dict[int, float] | None:
+    """c(Q)/c(1) by row count from `gravbench doctor --forward-cost --json`; `None` without a file."""
+    if path is None:
+        return None
+    try:
+        document = orjson.loads(path.read_bytes())
+        costs = {int(rows): float(cost) for rows, cost in document["forward_cost"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+        raise UsageError(
+            f"{path}: no forward costs in it: {fault!r}",
+            hint="Write it with: gravbench doctor --forward-cost --json > FILE",
+        ) from fault
+    if len(costs) < 2 or any(rows < 1 or cost <= 0 for rows, cost in costs.items()):
+        raise UsageError(f"{path}: forward_cost: {costs}, expected costs above 0 of at least two row counts")
+    return costs
+
+
+def _requests(run: LoadedRun) -> dict[str, Request]:
+    suite, samples = suite_of(run.manifest)
+    if suite_digest(suite) != run.manifest.identity["suite_sha"]:
+        raise NotComparableError(
+            f"suite {suite.name} has changed since the run, so its images cannot referee it",
+            hint="Referee with the version of the suite the run was made on.",
+        )
+    return {sample.sample_id: request_for(sample, suite) for sample in samples}

@@ -1,0 +1,100 @@
+"""`gravbench sweep`: a curve from one interleaved session."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.analysis.curve import Curve, curve_of, swept_strategies
+from gravbench.analysis.speed import Speedup
+from gravbench.cli.entry import report
+from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.progress import make_progress
+from gravbench.errors import NotComparableError, UsageError
+from gravbench.runner.engine import open_engine
+from gravbench.runner.options import RunOptions, check_strategies
+from gravbench.runner.path import run
+from gravbench.store.schema import canonical_json
+from gravbench.suites.manifest import load_samples, load_suite
+
+MAX_BLOCK = 4096
+
+
+def sweep(options: RunOptions, *, blocks: str, vary: tuple[str, ...], as_json: bool, quiet: bool) -> int:
+    """Run all arms interleaved, print the curve; 3 when more samples failed than allowed."""
+    sizes = parse_blocks(blocks)
+    strategies = swept_strategies(vary=vary, blocks=sizes, strategies=options.strategies)
+    asked = replace(options, strategies=check_strategies(strategies))
+    suite = load_suite(options.suite)
+    outcome = run(
+        asked,
+        suite,
+        load_samples(suite),
+        open_backend=open_engine,
+        progress=make_progress(quiet=quiet),
+        environ=os.environ,
+    )
+    curve = curve_of(outcome.summary)
+    if as_json:
+        print_json(canonical_json(curve.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    elif not quiet:
+        print_tables(*curve_parts(curve))
+    if outcome.too_many_errors:
+        report(
+            f"{outcome.summary.failed_samples} of {outcome.summary.n_samples} samples failed",
+            f"Results are in {outcome.run_dir}; `error` in gen/*.jsonl says why each one failed.",
+        )
+        return NotComparableError.exit_code
+    return 0
+
+
+def parse_blocks(text: str) -> tuple[int, ...]:
+    """`4,8,16` -> block sizes in the order given."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,4}", part) and 1 <= int(part) <= MAX_BLOCK for part in parts):
+        raise UsageError(f"--blocks: '{text}'", hint=f"Sizes from 1 to {MAX_BLOCK}, for example 4,8,16.")
+    return tuple(dict.fromkeys(map(int, parts)))
+
+
+def curve_parts(curve: Curve) -> list[RenderableType]:
+    """Title, one row a strategy, warnings, folder."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for column in (
+        "strategy",
+        "accepted",
+        "committed",
+        "TPF",
+        "decode speedup",
+        "request speedup",
+        "identical",
+    ):
+        left = column == "strategy"
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
+    for p in curve.points:
+        identity = p.identical_to_ar
+        table.add_row(
+            Text(p.strategy),
+            *(("-" if v is None else f"{v:.2f}") for v in (p.accepted_draft, p.tau_round, p.tpf_all)),
+            _speedup(p.decode),
+            _speedup(p.request),
+            "-" if identity is None else f"{identity.n}/{identity.of}",
+        )
+    title = f"{curve.suite}: {curve.n_samples} samples, {len(curve.points)} interleaved arms"
+    parts: list[RenderableType] = [Text(title, style="bold"), table]
+    parts.append(Text("accepted and committed are tokens a round; TPF = decode tokens / decode forwards."))
+    parts += [Text(f"warning: {warning}", style="yellow") for warning in curve.warnings]
+    return [*parts, Text(f"run folder: {curve.run_dir}")]
+
+
+def _speedup(speedup: Speedup | None) -> str:
+    if speedup is None:
+        return "-"
+    if speedup.low is None or speedup.high is None:
+        return f"{speedup.value:.2f}x"
+    return f"{speedup.value:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]"

@@ -1,0 +1,206 @@
+"""The verbs that judge: compare, gate, bless, sweep. Importing this module adds them to the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gravbench.cli.app import JsonFlag, RunArgument, app
+
+RefereeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Judge differing tokens with this checkpoint in float32: gravity-tiny or a folder.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def compare(
+    base: Annotated[Path, typer.Argument(metavar="A", help="A run folder.", show_default=False)],
+    own: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="B", help="Another run, held against A. Without it, A against its own ar arm."
+        ),
+    ] = None,
+    base_arm: Annotated[
+        str | None, typer.Option(help="Strategy of A, with --own-arm.", show_default=False)
+    ] = None,
+    own_arm: Annotated[
+        str | None, typer.Option(help="Strategy of B, with --base-arm.", show_default=False)
+    ] = None,
+    referee: RefereeOption = None,
+    forward_cost: Annotated[
+        Path | None,
+        typer.Option(
+            help="c(Q)/c(1) for the cost model: output of doctor --forward-cost --json.", show_default=False
+        ),
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the bootstrap.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare unlike runs on their common samples, with a banner.")
+    ] = False,
+    json: JsonFlag = False,
+) -> int:
+    """Is it the same text, is it faster, by how much: one run against its ar arm, or two runs."""
+    from gravbench.cli import compare_command
+
+    return compare_command.compare(
+        base,
+        own,
+        base_arm=base_arm,
+        own_arm=own_arm,
+        referee=referee,
+        forward_cost=forward_cost,
+        resamples=resamples,
+        seed=seed,
+        force=force,
+        as_json=json,
+    )
+
+
+@app.command()
+def gate(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run folder; mode candidate needs it.")
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of reference outputs of one suite. Default: the shipped one of RUN's suite.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="TOML file laid over the default policy, or the shipped new-weights.", show_default=False
+        ),
+    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="candidate: a run against the reference. rescore: score stored predictions again. "
+            "regenerate: decode again, exact."
+        ),
+    ] = "candidate",
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Suite name or manifest, for rescore and regenerate.", show_default=False),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Checkpoint for regenerate. Default: gravity-tiny.", show_default=False)
+    ] = None,
+    referee: RefereeOption = None,
+    mde: Annotated[
+        bool, typer.Option("--mde", help="Also print how large a loss this run would have shown.")
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(help="Also write JUnit XML to this file.", show_default=False)
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
+    """May this change merge? 0 pass (or inconclusive, with a notice), 1 fail, 3 not comparable."""
+    from gravbench.cli import gate_command
+
+    return gate_command.gate(
+        run,
+        reference=reference,
+        policy=policy,
+        mode=mode,
+        suite=suite,
+        model=model,
+        referee=referee,
+        with_mde=mde,
+        junit=junit,
+        as_json=json,
+    )
+
+
+@app.command()
+def bless(
+    run: RunArgument,
+    reason: Annotated[str, typer.Option(help="Why this run is what we vouch for now.", show_default=False)],
+    who: Annotated[
+        str | None, typer.Option(help="Who says so. Default: git's user.name.", show_default=False)
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="Root of reference outputs. Default: reference_outputs/ here.", show_default=False),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
+    json: JsonFlag = False,
+) -> int:
+    """Print what would change in the reference outputs, then write them from a run."""
+    from gravbench.cli import bless_command
+
+    return bless_command.bless(run, reason=reason, who=who, to=to, dry_run=dry_run, as_json=json)
+
+
+@app.command()
+def sweep(
+    suite: Annotated[str, typer.Option(help="Suite to run.", show_default=False)],
+    blocks: Annotated[str, typer.Option(help="Block sizes, comma-separated.")] = "4,8,16,32",
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Strategy to run at every block size; repeatable. Default: selfspec.", show_default=False
+        ),
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(help="Further strategy, as it is; repeatable. ar is always there.", show_default=False),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Way to run the model.")] = "transformers",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
+    max_errors: Annotated[
+        str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")
+    ] = "1%",
+    json: JsonFlag = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="A new run, even if one could be continued.")
+    ] = False,
+) -> int:
+    """A curve over block sizes and strategies: all arms interleaved in one session, one run folder."""
+    from gravbench.cli import sweep_command
+    from gravbench.runner.options import RunOptions, parse_error_limit
+
+    options = RunOptions(
+        suite=suite,
+        strategies=tuple(strategy or ()),
+        model=model,
+        backend=backend,
+        device=device,
+        dtype=dtype,
+        out=out,
+        limit=limit,
+        seed=seed,
+        threads=threads,
+        max_errors=parse_error_limit(max_errors),
+        fresh=fresh,
+        argv=("gravbench", *sys.argv[1:]),
+    )
+    return sweep_command.sweep(
+        options, blocks=blocks, vary=tuple(vary or ("selfspec",)), as_json=json, quiet=quiet
+    )

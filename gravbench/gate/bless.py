@@ -1,0 +1,261 @@
+"""Turning a run into reference outputs: say what would change, then write it.
+
+The only writer of `reference_outputs/`. What it writes is sorted, one record a line, full precision, no
+times: a second blessing of an unchanged run changes PROVENANCE.toml alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import orjson
+from pydantic import JsonValue
+
+from gravbench.analysis.loaded import LoadedRun
+from gravbench.analysis.run_difference import identity_differences, sample_problem
+from gravbench.analysis.speed import summarise_counters
+from gravbench.errors import NotComparableError
+from gravbench.gate.reference import (
+    DATA_FILES,
+    RUN_FILE,
+    TOLERANCES_FILE,
+    Reference,
+    ReferenceCounters,
+    ReferencePrediction,
+    ReferenceRun,
+    arm_folder,
+    as_generation,
+    file_sha,
+)
+from gravbench.records import Record
+from gravbench.store.files import make_folder, write_atomic
+from gravbench.store.schema import GenRecord, ScoreRecord, record_bytes
+
+COUNTED = (
+    "samples",
+    "tokens_out",
+    "decode_tokens",
+    "decode_forwards",
+    "rounds",
+    "draft_offered",
+    "draft_accepted",
+    "loops",
+    "stopped_by_length",
+    "tpf_all",
+    "accepted_draft",
+    "tau_round",
+)
+MAIN_PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "rapidfuzz")
+
+
+class BlessChange(Record):
+    """What blessing does to one strategy: `lines` in words; `new` when there was no reference before."""
+
+    arm: str
+    new: bool
+    lines: tuple[str, ...]
+
+
+def bless_changes(run: LoadedRun, reference: Reference | None) -> tuple[BlessChange, ...]:
+    """Differences between what is vouched for now and this run, strategy by strategy."""
+    changes = [_change(run, arm, reference) for arm in run.arms]
+    left = sorted(set(reference.arms) - set(run.arms)) if reference else []
+    return (
+        *changes,
+        *(
+            BlessChange(arm=arm, new=False, lines=("not in this run: remove its folder, or run it too",))
+            for arm in left
+        ),
+    )
+
+
+def check_blessable(run: LoadedRun) -> None:
+    """A run with failed samples vouches for nothing (exit 3)."""
+    failed = sorted({u.sample_id for u in run.units for r in u.records.values() if r.status != "ok"})
+    if failed:
+        raise NotComparableError(
+            f"{run.name}: {len(failed)} samples failed, first {failed[0]}",
+            hint="Bless a run in which every sample succeeded.",
+        )
+
+
+def write_reference(
+    run: LoadedRun, folder: Path, *, quality: Mapping[str, Mapping[str, float]], provenance: str
+) -> list[Path]:
+    """Write every strategy of `run` below `folder`; returns the strategy folders.
+
+    run.json goes last and carries the digests of the files beside it, so a write cut short is noticed.
+    """
+    written = []
+    for arm in run.arms:
+        target = folder / arm_folder(arm)
+        make_folder(target)
+        records = run.records(arm)
+        write_atomic(target / DATA_FILES[0], _lines([_prediction(r) for r in records]))
+        write_atomic(target / DATA_FILES[1], _lines([_counters(r) for r in records]))
+        scores = [score for own in run.unit_scores(arm) for score in sorted(own, key=lambda s: s.metric)]
+        write_atomic(target / DATA_FILES[2], _lines(scores))
+        if not (target / TOLERANCES_FILE).exists():
+            write_atomic(target / TOLERANCES_FILE, _empty_tolerances(run, arm).encode())
+        write_atomic(target / "PROVENANCE.toml", provenance.encode())
+        description = _run_record(run, arm, quality[arm], target)
+        pretty = orjson.dumps(
+            description.model_dump(mode="json", by_alias=True),
+            option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+        )
+        write_atomic(target / RUN_FILE, pretty)
+        written.append(target)
+    return written
+
+
+def provenance_text(run: LoadedRun, *, reason: str, who: str, date: str) -> str:
+    """PROVENANCE.toml: why, who, when, the command that makes the run again, and with what it was made."""
+    environment = run.manifest.environment
+    packages = environment.get("packages")
+    git = environment.get("git")
+    cpu = environment.get("cpu")
+    fields: dict[str, JsonValue] = {
+        "reason": reason,
+        "who": who,
+        "date": date,
+        "command": command_of(run.manifest.identity),
+        "gravbench": environment.get("gravbench"),
+        "commit": git.get("commit") if isinstance(git, dict) else None,
+        "uncommitted_changes": git.get("dirty_diff_sha") is not None if isinstance(git, dict) else None,
+        "python": environment.get("python"),
+        "os": environment.get("os"),
+        "cpu": cpu.get("model") if isinstance(cpu, dict) else None,
+    }
+    lines = [f"{key} = {_toml(value)}" for key, value in fields.items() if value is not None]
+    if isinstance(packages, dict):
+        lines += ["", "[packages]"]
+        lines += [f"{name} = {_toml(packages[name])}" for name in MAIN_PACKAGES if name in packages]
+    return "\n".join(lines) + "\n"
+
+
+def command_of(identity: Mapping[str, JsonValue]) -> str:
+    """The `gravbench run` that asks the same question; folders of the machine it ran on are left out."""
+    words = ["gravbench", "run", "--suite", str(identity["suite"])]
+    strategies = identity["strategies"]
+    assert isinstance(strategies, list)
+    for strategy in strategies:
+        words += ["--strategy", str(strategy)]
+    for option, field, default in (
+        ("--backend", "backend", "transformers"),
+        ("--device", "device", "cpu"),
+        ("--dtype", "dtype", "float32"),
+        ("--limit", "limit", None),
+        ("--seed", "seed", 0),
+        ("--threads", "threads", 1),
+    ):
+        value = identity.get(field)
+        if value is not None and value != default:
+            words += [option, str(value)]
+    return shlex.join(words)
+
+
+def _change(run: LoadedRun, arm: str, reference: Reference | None) -> BlessChange:
+    stored = reference.arms.get(arm) if reference else None
+    counters = _counted(run.records(arm))
+    if stored is None:
+        n, tokens = len(run.units), int(counters.get("tokens_out", 0))
+        return BlessChange(arm=arm, new=True, lines=(f"{n} samples, {tokens} tokens",))
+    lines = [
+        f"{d.field}: {d.base} -> {d.own}" for d in identity_differences(stored.run.identity, _identity(run))
+    ]
+    keys = {(unit.sample_id, unit.rep): unit.records[arm] for unit in run.units}
+    samples = sample_problem(frozenset(k for k, _ in stored.predictions), frozenset(k for k, _ in keys))
+    lines += [samples] if samples else []
+    common = sorted(set(keys) & set(stored.predictions))
+    changed = [k[0] for k in common if keys[k].token_ids != stored.predictions[k].token_ids]
+    if changed:
+        more = ", ..." if len(changed) > 5 else ""
+        lines.append(
+            f"tokens of {len(changed)} of {len(common)} samples change: {', '.join(changed[:5])}{more}"
+        )
+    before = _counted([as_generation(stored, key) for key in sorted(stored.predictions)])
+    lines += [
+        f"{name}: {before.get(name, 0):g} -> {counters.get(name, 0):g}"
+        for name in COUNTED
+        if before.get(name) != counters.get(name)
+    ]
+    lines += _score_lines(run, arm, stored.scores)
+    return BlessChange(arm=arm, new=False, lines=tuple(lines) or ("no change",))
+
+
+def _score_lines(
+    run: LoadedRun, arm: str, stored: Mapping[tuple[str, int], Sequence[ScoreRecord]]
+) -> list[str]:
+    own = _means(run.unit_scores(arm))
+    before = _means(list(stored.values()))
+    return [
+        f"{metric}: {before.get(metric, float('nan')):.6f} -> {own.get(metric, float('nan')):.6f}"
+        for metric in sorted({*own, *before})
+        if own.get(metric) != before.get(metric)
+    ]
+
+
+def _means(scores: Sequence[Sequence[ScoreRecord]]) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for score in sorted((s for own in scores for s in own), key=lambda s: (s.sample_id, s.rep)):
+        if score.value is not None:
+            values.setdefault(score.metric, []).append(score.value)
+    return {metric: sum(column) / len(column) for metric, column in values.items()}
+
+
+def _identity(run: LoadedRun) -> dict[str, JsonValue]:
+    """The run's identity without the list of strategies: each folder is one."""
+    return {key: value for key, value in run.manifest.identity.items() if key != "strategies"}
+
+
+def _run_record(run: LoadedRun, arm: str, quality: Mapping[str, float], target: Path) -> ReferenceRun:
+    return ReferenceRun(
+        suite=str(run.manifest.identity["suite"]),
+        strategy=arm,
+        n_samples=len(run.units),
+        identity=_identity(run),
+        model=run.manifest.model,
+        quality=dict(quality),
+        counters=_counted(run.records(arm)),
+        files={name: file_sha(target / name) for name in DATA_FILES},
+    )
+
+
+def _counted(records: Sequence[GenRecord]) -> dict[str, float]:
+    summary = summarise_counters(records)
+    found = {name: getattr(summary, name) for name in COUNTED}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _prediction(record: GenRecord) -> ReferencePrediction:
+    fields = set(ReferencePrediction.model_fields) - {"schema_id"}
+    return ReferencePrediction(**{name: getattr(record, name) for name in fields})
+
+
+def _counters(record: GenRecord) -> ReferenceCounters:
+    trace = record.trace
+    return ReferenceCounters(
+        sample_id=record.sample_id,
+        rep=record.rep,
+        counters=trace.counters if trace else None,
+        rounds=trace.rounds if trace else None,
+    )
+
+
+def _lines(records: Sequence[Record]) -> bytes:
+    return b"".join(record_bytes(record) + b"\n" for record in records)
+
+
+def _empty_tolerances(run: LoadedRun, arm: str) -> str:
+    return (
+        f"# What {arm} on {run.manifest.identity['suite']} is allowed beyond the policy; "
+        "same keys as gravbench/gate/default.toml.\n# Kept when the run is blessed again.\n"
+    )
+
+
+def _toml(value: JsonValue) -> str:
+    """A TOML value: JSON's spelling fits strings, numbers and booleans, but for the DEL character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,339 @@
+"""Mode `candidate`: hold a finished run against reference outputs, rule by rule, strategy by strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gravbench.analysis.bootstrap import Design, Floats, ratio
+from gravbench.analysis.buckets import groups
+from gravbench.analysis.compare import decoded
+from gravbench.analysis.counter_columns import (
+    FORWARDS,
+    ROUNDS,
+    TOKENS,
+    WIDTH,
+    CounterTable,
+    counter_table,
+    paired_ratio,
+)
+from gravbench.analysis.divergence import Answer, audit
+from gravbench.analysis.loaded import LoadedRun, Unit
+from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
+from gravbench.analysis.run_difference import identity_differences, sample_problem
+from gravbench.analysis.speed import decode_ns
+from gravbench.analysis.speed_estimate import sub_design, timed_rows
+from gravbench.errors import NotComparableError
+from gravbench.gate.policy import CounterRule, CountRule, IdentityRule, Policy
+from gravbench.gate.reference import Reference, ReferenceArm, ReferencePrediction
+from gravbench.gate.rules import (
+    judge_acceptance,
+    judge_accuracy,
+    judge_count,
+    judge_counter,
+    judge_forwards,
+    judge_identity,
+    judge_speed,
+)
+from gravbench.gate.verdict import GateReport, Verdict, at_level, outcome_of
+from gravbench.protocols import Referee
+from gravbench.store.schema import GenRecord
+
+BASE = "ar"
+SHOWN_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmUnderTest:
+    """One strategy of the candidate beside its reference, rows in the order of the run's units."""
+
+    arm: str
+    run: LoadedRun
+    reference: ReferenceArm
+    base_arm: ReferenceArm | None
+    """The reference's `ar`, for the AR-against-AR null."""
+    design: Design
+    table: CounterTable
+    policy: Policy
+    referee: Referee | None
+
+    @property
+    def has_base(self) -> bool:
+        """Whether this strategy can be held against the candidate's own `ar`."""
+        return self.arm != BASE and BASE in self.run.arms
+
+    @property
+    def keys(self) -> list[tuple[str, int]]:
+        return [(unit.sample_id, unit.rep) for unit in self.run.units]
+
+
+def judge_candidate(
+    run: LoadedRun,
+    reference: Reference,
+    policy_of: Callable[[ReferenceArm], Policy],
+    *,
+    referee: Referee | None = None,
+    with_mde: bool = False,
+) -> GateReport:
+    """Every rule of every strategy; nothing is judged when run and reference are not comparable."""
+    policies = {name: policy_of(arm) for name, arm in reference.arms.items()}
+    problems = candidate_problems(run, reference, policies)
+    verdicts: list[Verdict] = []
+    mde: list[DetectableEffect] = []
+    if not problems:
+        design = run.design()
+        for name, arm in reference.arms.items():
+            under_test = _under_test(run, reference, arm, design, policies[name], referee)
+            try:
+                verdicts += judge_arm(under_test)
+            except NotComparableError as error:
+                problems.append(f"{name}: {error.message}")
+            mde += _detectable(under_test) if with_mde and name != BASE else []
+    outcome, exit_code = outcome_of(verdicts, problems)
+    return GateReport(
+        mode="candidate",
+        suite=reference.suite,
+        candidate=run.name,
+        reference=str(reference.folder),
+        outcome=outcome,
+        exit_code=exit_code,
+        verdicts=() if problems else tuple(verdicts),
+        problems=tuple(problems[:SHOWN_PROBLEMS]),
+        notices=(*run.notes, *_notices(run, reference)),
+        mde=tuple(mde),
+    )
+
+
+def candidate_problems(run: LoadedRun, reference: Reference, policies: Mapping[str, Policy]) -> list[str]:
+    """Why the run does not answer the reference's question; empty when it does."""
+    problems: list[str] = []
+    for name, arm in reference.arms.items():
+        for d in identity_differences(arm.run.identity, run.manifest.identity, policies[name].must_match):
+            problem = f"{d.field} is {d.own}, the reference has {d.base}"
+            if problem not in problems:
+                problems.append(problem)
+    own_arms, reference_arms = frozenset(run.arms), frozenset(reference.arms)
+    for what, arms in (("missing", reference_arms - own_arms), ("extra", own_arms - reference_arms)):
+        problems += [f"strategy {arm!r} {what}" for arm in sorted(arms)]
+    keys = {(unit.sample_id, unit.rep) for unit in run.units}
+    first = next(iter(reference.arms.values()))
+    if keys != set(first.predictions):
+        names = [frozenset(sample for sample, _ in side) for side in (first.predictions, keys)]
+        problems.append(sample_problem(names[0], names[1]) or "other repetitions of the same samples")
+    else:
+        problems += _input_problems(run.units, first)
+    return problems
+
+
+def judge_arm(test: ArmUnderTest) -> list[Verdict]:
+    """Every rule on one strategy, at its level; rules that are off, or do not apply, are listed as off."""
+    verdicts: list[Verdict] = []
+    for name, judge in RULES.items():
+        level = test.policy.rules.level_of(name)
+        found = [] if level == "off" else judge(test)
+        verdicts += [at_level(verdict, level) for verdict in found] or [_off(name, test.arm)]
+    return verdicts
+
+
+def _token_identity(test: ArmUnderTest) -> list[Verdict]:
+    pairs = [
+        (test.reference.predictions[key], record)
+        for key, record in zip(test.keys, test.run.records(test.arm), strict=True)
+    ]
+    return [_identity(test, "token_identity", pairs, test.policy.rules.token_identity)]
+
+
+def _ar_identity(test: ArmUnderTest) -> list[Verdict]:
+    if not test.has_base:
+        return []
+    pairs = list(zip(test.run.records(BASE), test.run.records(test.arm), strict=True))
+    return [_identity(test, "ar_identity", pairs, test.policy.rules.ar_identity)]
+
+
+def _identity(
+    test: ArmUnderTest, name: str, pairs: Sequence[tuple[Answer, Answer]], rule: IdentityRule
+) -> Verdict:
+    referee = test.referee if rule.mode == "near-ties" else None
+    found = audit(pairs, referee=referee)
+    flips = None if test.base_arm is None else _flips(test, pairs, test.base_arm)
+    return judge_identity(found, rule, test.policy, name=name, arm=test.arm, flips=flips, design=test.design)
+
+
+def _flips(
+    test: ArmUnderTest, pairs: Sequence[tuple[Answer, Answer]], base_arm: ReferenceArm
+) -> Floats | None:
+    """1.0 where a pair differs [:, 0], and where the run's AR differs from the reference's AR [:, 1]."""
+    if BASE not in test.run.arms:
+        return None
+    null = zip(test.run.records(BASE), (base_arm.predictions[key] for key in test.keys), strict=True)
+    return np.array(
+        [[_differs(*pair), _differs(*ar_pair)] for pair, ar_pair in zip(pairs, null, strict=True)],
+        dtype=np.float64,
+    ).reshape(-1, 2)
+
+
+def _accuracy(test: ArmUnderTest) -> list[Verdict]:
+    return judge_accuracy(
+        [test.reference.scores[key] for key in test.keys],
+        test.run.unit_scores(test.arm),
+        test.policy.rules.accuracy,
+        test.policy,
+        arm=test.arm,
+        design=test.design,
+    )
+
+
+def _tokens_per_round(test: ArmUnderTest) -> list[Verdict]:
+    return [_counter(test, "tokens_per_round", test.policy.rules.tokens_per_round)]
+
+
+def _tokens_per_forward(test: ArmUnderTest) -> list[Verdict]:
+    return [_counter(test, "tokens_per_forward", test.policy.rules.tokens_per_forward)]
+
+
+def _counter(test: ArmUnderTest, name: str, rule: CounterRule) -> Verdict:
+    return judge_counter(name, test.table, rule, test.policy, arm=test.arm, design=test.design)
+
+
+def _forwards_per_sample(test: ArmUnderTest) -> list[Verdict]:
+    rule = test.policy.rules.forwards_per_sample
+    return [judge_forwards(test.table, rule, test.policy, arm=test.arm, design=test.design)]
+
+
+def _draft_acceptance(test: ArmUnderTest) -> list[Verdict]:
+    if test.arm == BASE:
+        return []
+    found = groups(test.run.units, test.run.facts, base=test.arm)
+    labelled = {f"{kind} {label}": rows for kind, label, rows in found if kind != "length"}
+    return [
+        judge_acceptance(
+            test.table,
+            labelled,
+            test.policy.rules.draft_acceptance,
+            test.policy,
+            arm=test.arm,
+            design=test.design,
+        )
+    ]
+
+
+def _failures(test: ArmUnderTest) -> list[Verdict]:
+    return [_count(test, "failures", test.policy.rules.failures, lambda a: a.status != "ok")]
+
+
+def _truncation(test: ArmUnderTest) -> list[Verdict]:
+    return [_count(test, "truncation", test.policy.rules.truncation, lambda a: a.stop_reason == "length")]
+
+
+def _loops(test: ArmUnderTest) -> list[Verdict]:
+    return [_count(test, "loops", test.policy.rules.loops, lambda a: a.loop_flag)]
+
+
+def _count(
+    test: ArmUnderTest, name: str, rule: CountRule, counts: Callable[[GenRecord | ReferencePrediction], bool]
+) -> Verdict:
+    base = sum(counts(test.reference.predictions[key]) for key in test.keys)
+    own = sum(map(counts, test.run.records(test.arm)))
+    return judge_count(name, base, own, rule, n=len(test.keys), arm=test.arm)
+
+
+def _speed(test: ArmUnderTest) -> list[Verdict]:
+    if not test.has_base:
+        return []
+    kept, times = timed_rows(test.run.units, BASE, test.arm, decode_ns)
+    design = sub_design(test.design, kept)
+    return [judge_speed(times, test.policy.rules.speed, test.policy, arm=test.arm, design=design)]
+
+
+RULES: dict[str, Callable[[ArmUnderTest], list[Verdict]]] = {
+    "token_identity": _token_identity,
+    "ar_identity": _ar_identity,
+    "accuracy": _accuracy,
+    "tokens_per_round": _tokens_per_round,
+    "tokens_per_forward": _tokens_per_forward,
+    "forwards_per_sample": _forwards_per_sample,
+    "draft_acceptance": _draft_acceptance,
+    "failures": _failures,
+    "truncation": _truncation,
+    "loops": _loops,
+    "speed": _speed,
+}
+"""Rule name, as in a policy, -> its verdicts on one strategy; none where it does not apply."""
+
+
+def _under_test(
+    run: LoadedRun,
+    reference: Reference,
+    arm: ReferenceArm,
+    design: Design,
+    policy: Policy,
+    referee: Referee | None,
+) -> ArmUnderTest:
+    name = arm.run.strategy
+    pairs = [(arm.decoded((unit.sample_id, unit.rep)), decoded(unit.records[name])) for unit in run.units]
+    return ArmUnderTest(
+        arm=name,
+        run=run,
+        reference=arm,
+        base_arm=reference.arms.get(BASE),
+        design=design,
+        table=counter_table(pairs),
+        policy=policy,
+        referee=referee,
+    )
+
+
+def _detectable(test: ArmUnderTest) -> list[DetectableEffect]:
+    """Power of the counter rules: from the pairs' own variance, and from this run's spread over samples."""
+    effects: list[DetectableEffect] = []
+    policy, columns = test.policy, test.table.columns
+    for name, pair, rule in (
+        ("tokens_per_round", (TOKENS, ROUNDS), policy.rules.tokens_per_round),
+        ("tokens_per_forward", (TOKENS, FORWARDS), policy.rules.tokens_per_forward),
+    ):
+        settings = {"seed": policy.seed, "resamples": policy.resamples}
+        paired = log_ratio_se(columns, paired_ratio(*pair), test.design, **settings)
+        own = columns[:, [WIDTH + pair[0], WIDTH + pair[1]]]
+        unpaired = independent_se(own, ratio, **settings)
+        for label, se in (("paired", paired), ("unpaired", unpaired)):
+            if se is not None:
+                effects.append(
+                    detectable_effect(
+                        f"{test.arm}: {name}, {label}",
+                        n=sum(test.table.comparable),
+                        se=se,
+                        margin=rule.margin,
+                        confidence=policy.confidence,
+                    )
+                )
+    return effects
+
+
+def _input_problems(units: Sequence[Unit], reference: ReferenceArm) -> list[str]:
+    """Samples whose image, prompt or budget is not the reference's."""
+    changed: dict[str, list[str]] = {}
+    for unit in units:
+        expected = reference.predictions[unit.sample_id, unit.rep]
+        record = next(iter(unit.records.values()))
+        for field in ("input_sha", "prompt_sha", "max_new_tokens"):
+            if getattr(record, field) != getattr(expected, field):
+                changed.setdefault(field, []).append(unit.sample_id)
+    return [f"{field} of {len(ids)} samples differs, first {ids[0]}" for field, ids in changed.items()]
+
+
+def _notices(run: LoadedRun, reference: Reference) -> list[str]:
+    """Differences that do not forbid a verdict but that a reader should know."""
+    first = next(iter(reference.arms.values()))
+    watched = ("gravbench", "engine", "device", "threads", "seed")
+    differences = identity_differences(first.run.identity, run.manifest.identity, watched)
+    return [f"{d.field} is {d.own}, the reference was made with {d.base}" for d in differences]
+
+
+def _differs(a: Answer, b: Answer) -> bool:
+    return a.status != b.status or a.token_ids != b.token_ids or a.stop_reason != b.stop_reason
+
+
+def _off(name: str, arm: str) -> Verdict:
+    return Verdict(rule=name, arm=arm, status="off", explanation="not applied")

@@ -1,0 +1,197 @@
+"""Reference outputs: what we vouch for, one folder a strategy under `reference_outputs/<suite>/`.
+
+run.json           identity, model, quality and counters in short, sha256 of the files beside it
+predictions.jsonl  token ids, stop reason and text of every sample
+counters.jsonl     counters and rounds of every sample
+scores.jsonl       every score with its counts
+tolerances.toml    what this strategy is allowed beyond the policy; kept when blessing again
+PROVENANCE.toml    command, commit, environment, date, reason, who
+
+No time is stored: seconds of another day judge nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from gravbench.analysis.counter_columns import Decoded
+from gravbench.errors import DataError
+from gravbench.records import Counters, Rounds, StopReason, Task, Times, Trace
+from gravbench.store.files import parse_record, read_records
+from gravbench.store.schema import GenError, GenRecord, GenStatus, ScoreRecord, StoredRecord
+
+RUN_FILE = "run.json"
+TOLERANCES_FILE = "tolerances.toml"
+DATA_FILES = ("predictions.jsonl", "counters.jsonl", "scores.jsonl")
+
+Key = tuple[str, int]
+"""(sample_id, rep)."""
+
+
+class ReferenceRun(StoredRecord):
+    """`run.json` of one strategy."""
+
+    schema_id: Literal["gravbench.reference/1"] = Field(default="gravbench.reference/1", alias="schema")
+    suite: str
+    strategy: str
+    n_samples: int
+    identity: dict[str, JsonValue]
+    model: dict[str, JsonValue]
+    quality: dict[str, float]
+    counters: dict[str, float]
+    files: dict[str, str]
+
+
+class ReferencePrediction(StoredRecord):
+    """One line of `predictions.jsonl`."""
+
+    schema_id: Literal["gravbench.prediction/1"] = Field(default="gravbench.prediction/1", alias="schema")
+    sample_id: str
+    rep: int
+    task: Task
+    input_sha: str
+    prompt_sha: str
+    max_new_tokens: int
+    status: GenStatus
+    error: GenError | None
+    stop_reason: StopReason
+    loop_flag: bool
+    token_ids: tuple[int, ...]
+    text: str
+    text_sha: str
+
+
+class ReferenceCounters(StoredRecord):
+    """One line of `counters.jsonl`; both are `None` for a failed sample."""
+
+    schema_id: Literal["gravbench.counters/1"] = Field(default="gravbench.counters/1", alias="schema")
+    sample_id: str
+    rep: int
+    counters: Counters | None
+    rounds: Rounds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceArm:
+    """One strategy's reference, joined by (sample, rep)."""
+
+    folder: Path
+    run: ReferenceRun
+    predictions: Mapping[Key, ReferencePrediction]
+    counters: Mapping[Key, ReferenceCounters]
+    scores: Mapping[Key, tuple[ScoreRecord, ...]]
+
+    @property
+    def tolerances(self) -> Path | None:
+        path = self.folder / TOLERANCES_FILE
+        return path if path.is_file() else None
+
+    def decoded(self, key: Key) -> Decoded:
+        """What counts are made of."""
+        return Decoded(token_ids=self.predictions[key].token_ids, rounds=self.counters[key].rounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """All strategies of one suite, from one run: their identities agree but for the strategy."""
+
+    folder: Path
+    suite: str
+    arms: Mapping[str, ReferenceArm]
+
+
+def arm_folder(strategy: str) -> str:
+    """Folder name of a strategy string; `:` is no good in file names everywhere."""
+    return strategy.replace(":", "@")
+
+
+def load_reference(folder: Path) -> Reference:
+    """Read and check `reference_outputs/<suite>`; anything missing, edited or mixed is a `DataError`."""
+    arms: dict[str, ReferenceArm] = {}
+    for path in sorted(folder.glob(f"*/{RUN_FILE}")) if folder.is_dir() else ():
+        arm = _load_arm(path.parent)
+        arms[arm.run.strategy] = arm
+    if not arms:
+        raise DataError(
+            f"{folder}: no reference outputs here",
+            hint='Write them from a run you vouch for: gravbench bless RUN --reason "..."',
+        )
+    first = next(iter(arms.values()))
+    for arm in arms.values():
+        if arm.run.identity != first.run.identity or set(arm.predictions) != set(first.predictions):
+            raise DataError(
+                f"{folder}: {arm.folder.name} and {first.folder.name} come from different runs",
+                hint="Bless one run with all its strategies, and remove folders of strategies given up.",
+            )
+    return Reference(folder=folder, suite=first.run.suite, arms=arms)
+
+
+def as_generation(arm: ReferenceArm, key: Key) -> GenRecord:
+    """A stored prediction as the record a run would hold, without times."""
+    p, counted = arm.predictions[key], arm.counters[key]
+    trace = (
+        Trace(counters=counted.counters, rounds=counted.rounds, times=Times())
+        if counted.counters is not None and counted.rounds is not None
+        else None
+    )
+    return GenRecord(
+        run_id="reference",
+        session_id="reference",
+        sample_id=p.sample_id,
+        arm=arm.run.strategy,
+        rep=p.rep,
+        slot=0,
+        attempt=1,
+        task=p.task,
+        suite_sha=str(arm.run.identity.get("suite_sha")),
+        input_sha=p.input_sha,
+        prompt_sha=p.prompt_sha,
+        max_new_tokens=p.max_new_tokens,
+        status=p.status,
+        error=p.error,
+        stop_reason=p.stop_reason,
+        loop_flag=p.loop_flag,
+        token_ids=p.token_ids,
+        text=p.text,
+        text_sha=p.text_sha,
+        trace=trace,
+        submit_ns=0,
+        done_ns=0,
+    )
+
+
+def file_sha(path: Path) -> str:
+    """sha256 of a file's bytes, in hex."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _load_arm(folder: Path) -> ReferenceArm:
+    run_file = folder / RUN_FILE
+    run = parse_record(run_file.read_bytes(), ReferenceRun, where=str(run_file))
+    for name in DATA_FILES:
+        path = folder / name
+        if not path.is_file():
+            raise DataError(f"{path}: missing", hint="Restore it from git, or bless the run again.")
+        if file_sha(path) != run.files.get(name):
+            raise DataError(
+                f"{path}: its sha256 is not the one in {RUN_FILE}: cut off or edited by hand",
+                hint="Restore it from git, or bless the run again.",
+            )
+    predictions = {(p.sample_id, p.rep): p for p in read_records(folder / DATA_FILES[0], ReferencePrediction)}
+    counters = {(c.sample_id, c.rep): c for c in read_records(folder / DATA_FILES[1], ReferenceCounters)}
+    scores: dict[Key, tuple[ScoreRecord, ...]] = {}
+    for score in read_records(folder / DATA_FILES[2], ScoreRecord):
+        key = (score.sample_id, score.rep)
+        scores[key] = (*scores.get(key, ()), score)
+    if not predictions or set(predictions) != set(counters) or set(predictions) != set(scores):
+        raise DataError(
+            f"{folder}: {', '.join(DATA_FILES)} do not hold the same samples",
+            hint="Restore them from git, or bless the run again.",
+        )
+    return ReferenceArm(folder=folder, run=run, predictions=predictions, counters=counters, scores=scores)

@@ -1,0 +1,350 @@
+"""Each rule as a pure function from numbers to a verdict. A rule's level is applied by whoever calls it.
+
+A bound at confidence c is a limit of the two-sided interval at 2c - 1. With a single cluster there is no
+interval and the estimate itself is held against the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+
+from gravbench.analysis.bootstrap import Design, Floats, Interval, Statistic, bootstrap, divided, ratio
+from gravbench.analysis.counter_columns import (
+    ACCEPTED,
+    FORWARDS,
+    ROUNDS,
+    TOKENS,
+    WIDTH,
+    CounterTable,
+    paired_ratio,
+)
+from gravbench.analysis.divergence import Audit
+from gravbench.analysis.overall_difference import QualityDifference, UnitScores, quality_differences
+from gravbench.gate.policy import (
+    AcceptanceRule,
+    AccuracyRule,
+    CounterRule,
+    CountRule,
+    IdentityRule,
+    Policy,
+    SpeedRule,
+)
+from gravbench.gate.verdict import Status, Verdict
+
+PAIRED: dict[str, tuple[int, int]] = {
+    "tokens_per_round": (TOKENS, ROUNDS),
+    "tokens_per_forward": (TOKENS, FORWARDS),
+}
+SHOWN_SAMPLES = 5
+
+
+def judge_identity(
+    audit: Audit,
+    rule: IdentityRule,
+    policy: Policy,
+    *,
+    name: str,
+    arm: str,
+    flips: Floats | None,
+    design: Design,
+) -> Verdict:
+    """Identity of token ids and stop reasons.
+
+    `flips` [n, 2] marks samples that differ here and in the null (AR against AR); `None` without a null.
+    """
+    numbers: dict[str, float] = {
+        "compared": audit.compared,
+        "identical": audit.identical,
+        **{kind.replace("-", "_"): count for kind, count in audit.classes.items()},
+    }
+    near_ties = rule.mode == "near-ties"
+    faults = audit.faults if near_ties else audit.compared - audit.identical
+    kinds = ", ".join(f"{count} {kind}" for kind, count in audit.classes.items())
+    found = f"{audit.identical} of {audit.compared} identical" + (f" ({kinds})" if kinds else "")
+
+    def verdict(status: str, text: str) -> Verdict:
+        return Verdict.model_validate(
+            {
+                "rule": name,
+                "arm": arm,
+                "status": status,
+                "observed": faults,
+                "limit": rule.max_faults,
+                "explanation": text,
+                "numbers": numbers,
+            }
+        )
+
+    if not audit.compared:
+        return verdict("missing", "no pair in which an arm succeeded")
+    if near_ties and audit.classes.get("unjudged", 0):
+        return verdict("missing", f"{found}; near-ties are allowed, but no referee judged them")
+    if faults > rule.max_faults:
+        return verdict("fail", f"{found}; first: {_first_samples(audit, near_ties=near_ties)}")
+    if near_ties and audit.excused:
+        if flips is None:
+            return verdict("inconclusive", f"{found}; no AR-against-AR null to hold the flips against")
+        excess = _excess_flips(flips, design, policy)
+        numbers |= {"excess_flips": excess.value, "excess_low": _low(excess), "excess_high": _high(excess)}
+        text = f"{found}; excess flips {excess.value:.2%}, at most {rule.max_excess_flips:.2%} allowed"
+        surely_more = mcnemar_p(flips) <= 1 - policy.confidence
+        if surely_more and _low(excess) > rule.max_excess_flips:
+            return verdict("fail", text)
+        return verdict("inconclusive" if _high(excess) > rule.max_excess_flips else "pass", text)
+    return verdict("pass", found)
+
+
+def judge_accuracy(
+    base: UnitScores, own: UnitScores, rule: AccuracyRule, policy: Policy, *, arm: str, design: Design
+) -> list[Verdict]:
+    """Non-inferiority in points, one verdict a metric and one for the composite.
+
+    A lower bound above -margin passes. One that is not fails with evidence of a decline: the estimate is
+    beyond the margin, or the one-sided sign-flip test rejects; without evidence it is inconclusive.
+    """
+    differences = quality_differences(
+        base, own, design=design, seed=policy.seed, resamples=policy.resamples, confidence=policy.two_sided
+    )
+    if not differences:
+        text = "no metric is scored on both sides"
+        return [Verdict(rule="accuracy", arm=arm, status="missing", explanation=text)]
+    return [_accuracy(metric, d, rule, policy, arm=arm) for metric, d in differences.items()]
+
+
+def _accuracy(metric: str, d: QualityDifference, rule: AccuracyRule, policy: Policy, *, arm: str) -> Verdict:
+    margin = rule.margin_of(metric)
+    low = d.difference if d.low is None else d.low
+    declines = d.difference < 0 and d.sign_flip_p is not None and d.sign_flip_p / 2 <= 1 - policy.confidence
+    beyond = d.difference <= -(margin if rule.point_margin is None else min(margin, rule.point_margin))
+    status: Status = "pass" if low > -margin and not (beyond and rule.point_margin is not None) else "fail"
+    if status == "fail" and not declines and not beyond:
+        status = "inconclusive"
+    p = "" if d.sign_flip_p is None else f", sign-flip p {d.sign_flip_p:.3f}"
+    return Verdict(
+        rule=f"accuracy.{metric}",
+        arm=arm,
+        status=status,
+        observed=low,
+        limit=-margin,
+        explanation=(
+            f"{d.own:.2f} points, reference {d.base:.2f}: {d.difference:+.2f}, lower bound {low:+.2f}, "
+            f"margin -{margin:g}; {d.changed} of {d.n} samples changed{p}"
+        ),
+        numbers={"base": d.base, "own": d.own, "difference": d.difference, "changed": d.changed},
+    )
+
+
+def judge_counter(
+    name: str, table: CounterTable, rule: CounterRule, policy: Policy, *, arm: str, design: Design
+) -> Verdict:
+    """`tokens_per_round` and `tokens_per_forward`: fails when surely below 1 - margin of the reference."""
+    if table.comparable_share < rule.min_comparable:
+        return _too_few(name, table.comparable_share, rule, arm=arm)
+    interval = _interval(table.columns, paired_ratio(*PAIRED[name]), design, policy)
+    if interval is None:
+        return _nothing(name, arm=arm)
+    limit = 1 - rule.margin
+    base, own = (_plain(table.columns, side * WIDTH, PAIRED[name]) for side in (0, 1))
+    return Verdict(
+        rule=name,
+        arm=arm,
+        status="fail" if _high(interval) < limit else "pass",
+        observed=interval.value,
+        limit=limit,
+        explanation=(
+            f"{own:.3f}, reference {base:.3f}: ratio {interval.value:.4f}, "
+            f"upper bound {_high(interval):.4f}, limit {limit:g}; {sum(table.comparable)} samples"
+        ),
+        numbers={"base": base, "own": own, "low": _low(interval), "high": _high(interval)},
+    )
+
+
+def judge_forwards(
+    table: CounterTable, rule: CounterRule, policy: Policy, *, arm: str, design: Design
+) -> Verdict:
+    """`forwards_per_sample` on identical outputs: fails when surely above 1 + margin of the reference."""
+    name = "forwards_per_sample"
+    same = np.array(table.identical, dtype=bool)
+    share = float(same.mean()) if len(same) else 0.0
+    if share < rule.min_comparable:
+        return _too_few(name, share, rule, arm=arm)
+    columns = np.where(same[:, None], table.columns, 0.0)
+    counts = columns[:, [WIDTH + FORWARDS, FORWARDS]]
+    interval = _interval(counts, ratio, design, policy)
+    if interval is None:
+        return _nothing(name, arm=arm)
+    limit, n = 1 + rule.margin, int(same.sum())
+    own, base = (counts.sum(axis=0) / n).tolist()
+    return Verdict(
+        rule=name,
+        arm=arm,
+        status="fail" if _low(interval) > limit else "pass",
+        observed=interval.value,
+        limit=limit,
+        explanation=(
+            f"{own:.2f}, reference {base:.2f}: ratio {interval.value:.4f}, lower bound {_low(interval):.4f}, "
+            f"limit {limit:g}; {n} identical samples"
+        ),
+        numbers={"base": base, "own": own, "low": _low(interval), "high": _high(interval)},
+    )
+
+
+def judge_acceptance(
+    table: CounterTable,
+    groups: Mapping[str, Sequence[int]],
+    rule: AcceptanceRule,
+    policy: Policy,
+    *,
+    arm: str,
+    design: Design,
+) -> Verdict:
+    """Accepted drafts per round in every large enough group; the confidence is shared by all groups.
+
+    Bonferroni: each group is held at 1 - (1 - confidence) / groups.
+    """
+    name = "draft_acceptance"
+    large = {label: rows for label, rows in groups.items() if len(rows) >= rule.min_samples}
+    level = 1 - (1 - policy.confidence) / max(len(large), 1)
+    worst: tuple[float, str] | None = None
+    fallen = []
+    for label, rows in large.items():
+        columns = np.zeros_like(table.columns)
+        columns[list(rows)] = table.columns[list(rows)]
+        interval = bootstrap(
+            columns,
+            paired_ratio(ACCEPTED, ROUNDS),
+            design,
+            seed=policy.seed,
+            resamples=policy.resamples,
+            confidence=2 * level - 1,
+        )
+        if interval is not None:
+            worst = min(worst or (np.inf, ""), (interval.value, label))
+            if _high(interval) < 1 - rule.margin:
+                fallen.append(f"{label} {interval.value:.3f}")
+    if worst is None:
+        return Verdict(
+            rule=name, arm=arm, status="pass", explanation="no group large enough that accepts drafts"
+        )
+    text = f"lowest of {len(large)} groups: {worst[1]} at {worst[0]:.3f} of the reference"
+    return Verdict(
+        rule=name,
+        arm=arm,
+        status="fail" if fallen else "pass",
+        observed=worst[0],
+        limit=1 - rule.margin,
+        explanation=f"below {1 - rule.margin:g} of the reference: {', '.join(fallen)}" if fallen else text,
+        numbers={"groups": len(large), "fallen": len(fallen)},
+    )
+
+
+def judge_count(name: str, base: int, own: int, rule: CountRule, *, n: int, arm: str) -> Verdict:
+    """Failures, truncations, loops: at most so many more samples than the reference."""
+    limit = rule.limit(base, n)
+    return Verdict(
+        rule=name,
+        arm=arm,
+        status="fail" if own > limit else "pass",
+        observed=own,
+        limit=limit,
+        explanation=f"{own} of {n} samples, reference {base}, at most {limit}",
+        numbers={"base": base, "own": own, "n": n},
+    )
+
+
+def judge_speed(times: Floats, rule: SpeedRule, policy: Policy, *, arm: str, design: Design) -> Verdict:
+    """Decode speedup over `ar` inside the candidate; `times` [n, 2] holds ar and own nanoseconds.
+
+    Only surely below the floor fails; an interval around the floor is inconclusive.
+    """
+    interval = _interval(times, ratio, design, policy) if len(times) else None
+    if interval is None:
+        text = "no pair with decode times in both arms"
+        return Verdict(rule="speed", arm=arm, status="missing", limit=rule.floor, explanation=text)
+    low, high = _low(interval), _high(interval)
+    surely = "fail" if high < rule.floor else "inconclusive" if low < rule.floor else "pass"
+    return Verdict.model_validate(
+        {
+            "rule": "speed",
+            "arm": arm,
+            "status": surely,
+            "observed": interval.value,
+            "limit": rule.floor,
+            "explanation": (
+                f"decode speedup over ar {interval.value:.2f}x [{low:.2f}, {high:.2f}], floor {rule.floor:g}x"
+            ),
+            "numbers": {"low": low, "high": high, "pairs": len(times)},
+        }
+    )
+
+
+def mcnemar_p(flips: Floats) -> float:
+    """Exact one-sided p of as many flips here but not in the null, were both equally likely (McNemar).
+
+    Bounds from few events are too narrow; this keeps their false alarms at the level.
+    """
+    here_only = int(((flips[:, 0] > 0) & (flips[:, 1] == 0)).sum())
+    null_only = int(((flips[:, 0] == 0) & (flips[:, 1] > 0)).sum())
+    discordant = here_only + null_only
+    as_many = sum(comb(discordant, k) for k in range(here_only, discordant + 1))
+    return float(Fraction(as_many, 2**discordant))
+
+
+def _excess_flips(flips: Floats, design: Design, policy: Policy) -> Interval:
+    """Share of samples that flip here minus the share that flip in the null."""
+    columns = np.column_stack((flips, np.ones(len(flips))))
+
+    def statistic(sums: Floats) -> Floats:
+        return divided(sums[..., 0] - sums[..., 1], sums[..., 2])
+
+    found = _interval(columns, statistic, design, policy)
+    assert found is not None
+    return found
+
+
+def _interval(columns: Floats, statistic: Statistic, design: Design, policy: Policy) -> Interval | None:
+    return bootstrap(
+        columns,
+        statistic,
+        design,
+        seed=policy.seed,
+        resamples=policy.resamples,
+        confidence=policy.two_sided,
+    )
+
+
+def _first_samples(audit: Audit, *, near_ties: bool) -> str:
+    shown = [d for d in audit.differences if not (near_ties and d.kind == "near-tie")][:SHOWN_SAMPLES]
+    return ", ".join(f"{d.sample_id} at token {d.index} ({d.kind})" for d in shown)
+
+
+def _too_few(name: str, share: float, rule: CounterRule, *, arm: str) -> Verdict:
+    return Verdict(
+        rule=name,
+        arm=arm,
+        status="missing",
+        observed=share,
+        limit=rule.min_comparable,
+        explanation=f"{share:.0%} of the samples can be compared, {rule.min_comparable:.0%} are needed",
+    )
+
+
+def _nothing(name: str, *, arm: str) -> Verdict:
+    return Verdict(rule=name, arm=arm, status="pass", explanation="no decode rounds on either side")
+
+
+def _plain(columns: Floats, start: int, pair: tuple[int, int]) -> float:
+    sums = columns.sum(axis=0)
+    return float(sums[start + pair[0]] / sums[start + pair[1]])
+
+
+def _low(interval: Interval) -> float:
+    return interval.value if interval.low is None else interval.low
+
+
+def _high(interval: Interval) -> float:
+    return interval.value if interval.high is None else interval.high

@@ -1,0 +1,48 @@
+from run_support import gen_record
+
+from gravbench.analysis.acceptance import acceptance
+from gravbench.records import Counters, Rounds, Times, Trace
+from gravbench.store.schema import GenRecord
+
+
+def record(rounds: list[tuple[int, int, int]], *, arm: str = "selfspec") -> GenRecord:
+    """Rounds as (offered, accepted, committed)."""
+    offered, accepted, committed = zip(*rounds, strict=True)
+    tokens = sum(committed) + 1
+    trace = Trace(
+        counters=Counters(
+            tokens_out=tokens,
+            rounds=len(rounds),
+            fwd_draft=len(rounds),
+            fwd_verify=len(rounds),
+            draft_offered=sum(offered),
+            draft_accepted=sum(accepted),
+        ),
+        rounds=Rounds(offered=offered, accepted=accepted, committed=committed, forwards=(2,) * len(rounds)),
+        times=Times(),
+    )
+    base = gen_record(arm=arm, token_ids=tuple(range(1, tokens + 1)))
+    return GenRecord.model_validate({**base.model_dump(), "trace": trace})
+
+
+def test_histogram_and_positions_by_hand() -> None:
+    """Two full rounds of 4: accepted 4 and 1. Position 2 is reached twice and accepted once."""
+    found = acceptance([record([(4, 4, 6), (4, 1, 3)])])
+    assert found is not None
+    assert found.histogram == {1: 1, 4: 1}
+    by_position = {p.position: p for p in found.positions}
+    assert (by_position[1].unconditional, by_position[2].unconditional) == (1.0, 0.5)
+    assert (by_position[2].conditional, by_position[3].conditional) == (0.5, 1.0)
+
+
+def test_round_cut_by_the_end_leaves_the_risk_set_behind_its_last_token() -> None:
+    """The last round accepted 4, but only seed and 2 drafts were committed: 3 and 4 are censored."""
+    found = acceptance([record([(4, 4, 6), (4, 4, 3)])])
+    assert found is not None
+    at_risk = {p.position: p.at_risk for p in found.positions}
+    assert at_risk == {1: 2, 2: 2, 3: 1, 4: 1}
+    assert all(p.unconditional == 1.0 for p in found.positions)
+
+
+def test_plain_ar_has_no_acceptance() -> None:
+    assert acceptance([gen_record()]) is None

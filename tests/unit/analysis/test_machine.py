@@ -1,0 +1,151 @@
+"""Drift, steadiness, cost model, Amdahl: planted effects are measured, and intervals cover them."""
+
+import math
+
+import numpy as np
+import pytest
+from run_support import gen_record
+from verdict_support import share_with_interval
+
+from gravbench.analysis.cost_model import amdahl, cost_model
+from gravbench.analysis.drift import measure_drift, measure_steadiness
+from gravbench.analysis.loaded import Unit
+from gravbench.records import Counters, Rounds, Times, Trace
+from gravbench.store.schema import GenRecord
+
+
+def timed(arm: str, *, slot: int, per_forward: float, rounds: int = 10, extra_ns: int = 0) -> GenRecord:
+    """A record whose decode time is `per_forward` times its forwards. The spec arm commits 5 a round."""
+    spec = arm != "ar"
+    committed = 5 if spec else 1
+    steps = rounds if spec else rounds * 5
+    forwards = steps * (2 if spec else 1)
+    decode = int(per_forward * forwards)
+    half = int(decode * 0.45)
+    trace = Trace(
+        counters=Counters(
+            tokens_out=steps * committed + 1,
+            rounds=steps,
+            fwd_draft=steps if spec else 0,
+            fwd_verify=steps,
+            rows_draft=17 * steps if spec else 0,
+            rows_verify=17 * steps if spec else steps,
+            draft_offered=16 * steps if spec else 0,
+            draft_accepted=3 * steps if spec else 0,
+        ),
+        rounds=Rounds(
+            offered=(16 if spec else 0,) * steps,
+            accepted=(3 if spec else 0,) * steps,
+            committed=(committed,) * steps,
+            forwards=(2 if spec else 1,) * steps,
+        ),
+        times=Times(
+            image_ns=0,
+            vision_ns=1000,
+            prefill_ns=2000,
+            draft_ns=half if spec else None,
+            verify_ns=half if spec else decode,
+            decode_ns=decode,
+            total_ns=decode + 3000 + extra_ns,
+        ),
+    )
+    record = gen_record(arm=arm, token_ids=tuple(range(1, steps * committed + 2)))
+    return GenRecord.model_validate(
+        {**record.model_dump(), "trace": trace, "slot": slot, "sample_id": str(slot // 2)}
+    )
+
+
+def units(
+    n: int, rng: np.random.Generator, *, drift: float = 0.0, noise: float = 0.05, cold: int = 0
+) -> list[Unit]:
+    """Pairs whose spec forwards get cheaper by `drift` (a log) over the run; the first `cold` cost double."""
+    found = []
+    for i in range(n):
+        change = drift * i / (n - 1) + rng.normal(0, noise)
+        own = 100_000 * math.exp(-change) * (2 if i < cold else 1)
+        records = {
+            "ar": timed("ar", slot=2 * i, per_forward=60_000),
+            "selfspec": timed("selfspec", slot=2 * i + 1, per_forward=own),
+        }
+        found.append(Unit(sample_id=str(i), rep=0, task="text", records=records))
+    return found
+
+
+def test_drift_interval_covers_the_planted_drift() -> None:
+    hits, trials = 0, 60
+    for trial in range(trials):
+        found = measure_drift(units(24, np.random.default_rng(trial), drift=0.06), "ar", "selfspec")
+        assert found is not None
+        hits += found.low <= math.expm1(0.06) <= found.high
+    _, low, high = share_with_interval(hits, trials)
+    assert low <= 0.95 <= high
+
+
+def test_planted_drift_is_called_and_its_absence_is_not() -> None:
+    rng = np.random.default_rng(1)
+    drifting = measure_drift(units(60, rng, drift=0.3), "ar", "selfspec")
+    still = measure_drift(units(60, rng), "ar", "selfspec")
+    assert drifting is not None
+    assert still is not None
+    assert (drifting.drifting, still.drifting) == (True, False)
+
+
+def test_few_pairs_say_nothing_about_drift() -> None:
+    few = units(5, np.random.default_rng(0))
+    assert measure_drift(few, "ar", "selfspec") is None
+    assert measure_steadiness(few, "ar", "selfspec") is None
+
+
+def test_cold_start_shows_in_the_first_block() -> None:
+    cold = measure_steadiness(units(60, np.random.default_rng(2), noise=0.002, cold=10), "ar", "selfspec")
+    assert cold is not None
+    assert cold.warm_up == pytest.approx(-0.5, abs=0.02)
+    assert cold.steady
+
+
+def test_unsteady_end_is_called() -> None:
+    found = measure_steadiness(units(60, np.random.default_rng(2), noise=0.002, drift=0.4), "ar", "selfspec")
+    assert found is not None
+    assert not found.steady
+
+
+def pairs() -> list[tuple[GenRecord, GenRecord]]:
+    return [(u.records["ar"], u.records["selfspec"]) for u in units(4, np.random.default_rng(0), noise=0)]
+
+
+def test_cost_model_by_hand_from_traces() -> None:
+    """A round: 2 forwards of 100 us, of which 90 % is inside draft and verify; c(1) = 60 us; 5 tokens."""
+    model = cost_model(pairs())
+    assert model is not None
+    assert model.round_cost == pytest.approx(180 / 60)
+    assert model.predicted == pytest.approx(5 / 3)
+    assert model.measured == pytest.approx(50 * 60 / (10 * 200))
+    assert model.residual == pytest.approx(0.9 - 1)
+    assert (model.rows_per_draft, model.rows_per_verify) == (17, 17)
+
+
+def test_cost_model_reads_a_table_between_its_entries() -> None:
+    model = cost_model(pairs(), table={1: 1.0, 16: 1.4, 18: 1.6})
+    assert model is not None
+    assert model.round_cost == pytest.approx(2 * 1.5)
+    assert model.source == "table"
+
+
+def test_cost_model_needs_two_row_counts() -> None:
+    with pytest.raises(ValueError, match="two row counts"):
+        cost_model(pairs(), table={1: 1.0})
+
+
+def test_nothing_timed_has_no_model() -> None:
+    assert cost_model([]) is None
+    assert amdahl([]) is None
+
+
+def test_amdahl_by_hand() -> None:
+    """3 us of vision and prefill beside decoding, in both arms: the prediction is exact."""
+    found = amdahl(pairs())
+    assert found is not None
+    assert found.predicted == pytest.approx(found.measured)
+    assert sum(found.base_shares.values()) == pytest.approx(1)
+    decode = 50 * 60_000
+    assert found.base_shares["decode"] == pytest.approx(decode / (decode + 3000))

@@ -1,0 +1,120 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from verdict_support import share_with_interval
+
+from gravbench.analysis.bootstrap import design_of
+from gravbench.analysis.overall_difference import (
+    COMPOSITE,
+    higher_is_better,
+    points,
+    quality_differences,
+    sign_flip_p,
+)
+from gravbench.errors import NotComparableError
+from gravbench.store.schema import ScoreRecord
+
+METRICS = {"text": "text_ned", "table": "table_teds", "formula": "formula_ned"}
+
+
+def scored(task: str, value: float | None, sample_id: str = "s") -> tuple[ScoreRecord, ...]:
+    return (
+        ScoreRecord.model_construct(
+            sample_id=sample_id, arm="x", rep=0, task=task, metric=METRICS[task], value=value, counts={}
+        ),
+    )
+
+
+def differences(base: Sequence[tuple[str, float]], own: Sequence[tuple[str, float]], **options: int):  # type: ignore[no-untyped-def]
+    design = design_of([str(i) for i in range(len(base))], [task for task, _ in base])
+    sides = [[scored(task, value) for task, value in side] for side in (base, own)]
+    return quality_differences(*sides, design=design, seed=0, resamples=options.get("resamples", 200))
+
+
+def test_points_are_best_at_100() -> None:
+    assert (points("text_ned", 0.0), points("table_teds", 1.0), points("formula_ned", 1.0)) == (100, 100, 0)
+    assert higher_is_better("formula_cdm")
+
+
+def test_composite_is_the_mean_of_component_means_not_of_samples() -> None:
+    """Three texts and one table: 3 x 90 and 50 give (90 + 50) / 2, not 80."""
+    base = [("text", 0.1)] * 3 + [("table", 0.5)]
+    own = [("text", 0.1)] * 3 + [("table", 0.7)]
+    found = differences(base, own)
+    assert found[COMPOSITE].base == pytest.approx(70)
+    assert found[COMPOSITE].difference == pytest.approx(10)
+    assert found["table_teds"].difference == pytest.approx(20)
+    assert (found["text_ned"].changed, found[COMPOSITE].changed) == (0, 1)
+
+
+def test_lower_distance_is_a_gain() -> None:
+    found = differences([("text", 0.3), ("text", 0.3)], [("text", 0.2), ("text", 0.3)])
+    assert found["text_ned"].difference == pytest.approx(5)
+    assert COMPOSITE not in found
+
+
+def test_equal_scores_have_no_width_and_no_p() -> None:
+    base = [("text", 0.1), ("text", 0.4), ("table", 0.8), ("table", 0.5)]
+    found = differences(base, base)[COMPOSITE]
+    assert (found.difference, found.low, found.high, found.sign_flip_p) == (0.0, 0.0, 0.0, None)
+
+
+def test_score_on_one_side_only_is_not_comparable() -> None:
+    with pytest.raises(NotComparableError, match="one side only"):
+        quality_differences(
+            [scored("text", 0.1)],
+            [scored("text", None)],
+            design=design_of(["a"], [""]),
+            seed=0,
+            resamples=100,
+        )
+
+
+def test_score_that_is_no_number_is_not_comparable() -> None:
+    with pytest.raises(NotComparableError, match="expected a number"):
+        quality_differences(
+            [scored("text", float("nan"))],
+            [scored("text", 0.1)],
+            design=design_of(["a"], [""]),
+            seed=0,
+            resamples=100,
+        )
+
+
+def test_sign_flip_by_hand() -> None:
+    """Three changes all the same way: of 8 sign vectors 2 are as extreme."""
+    assert sign_flip_p(np.array([1.0, 2.0, 0.0, 3.0]), seed=0) == 0.25
+    assert sign_flip_p(np.array([1.0, -1.0]), seed=0) == 1.0
+
+
+def test_sign_flip_p_is_uniform_when_nothing_changed_on_average() -> None:
+    rng = np.random.default_rng(2)
+    small = sum((sign_flip_p(rng.normal(0, 1, 12), seed=0) or 1) <= 0.05 for _ in range(400))
+    _, low, high = share_with_interval(small, 400)
+    assert low <= 0.05 <= high or small / 400 <= 0.05
+
+
+def test_random_and_exact_sign_flips_agree() -> None:
+    values = np.random.default_rng(4).normal(0.4, 1, 13)
+    bits = (np.arange(2**13)[:, None] >> np.arange(13)) & 1
+    exact = float((np.abs((1.0 - 2.0 * bits) @ values) >= abs(values.sum()) - 1e-12).mean())
+    assert sign_flip_p(values, seed=0) == pytest.approx(exact, abs=0.02)
+
+
+def test_composite_interval_covers_the_truth() -> None:
+    """Text loses 2 points, tables gain 1, formulas nothing: the composite loses 1 / 3."""
+    rng = np.random.default_rng(9)
+    tasks = ["text"] * 60 + ["table"] * 30 + ["formula"] * 30
+    shift = {"text": -2.0, "table": 1.0, "formula": 0.0}
+    hits, trials = 0, 160
+    for _ in range(trials):
+        level = rng.uniform(60, 95, len(tasks))
+        moved = level + rng.normal([shift[t] for t in tasks], 4.0)
+        base, own = (
+            [(t, v / 100 if t == "table" else 1 - v / 100) for t, v in zip(tasks, side, strict=True)]
+            for side in (level.tolist(), moved.tolist())
+        )
+        found = differences(base, own, resamples=300)[COMPOSITE]
+        hits += found.low <= -1 / 3 <= found.high
+    assert 0.91 <= hits / trials <= 0.99

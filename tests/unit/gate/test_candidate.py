@@ -1,0 +1,314 @@
+"""Negative controls: for every rule, a doctored run that must fail."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from run_support import FakeBackend
+from verdict_support import (
+    Line,
+    bless,
+    by_rule,
+    doctored,
+    failed_rules,
+    judged,
+    make_run,
+    quick_policy,
+    with_identity,
+    with_text,
+)
+
+from gravbench.analysis.loaded import load_run
+from gravbench.errors import DataError, NotComparableError
+from gravbench.gate.reference import Reference, load_reference
+from gravbench.protocols import Opinion
+from gravbench.store.schema import sha256_text
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Reference]:
+    folder = tmp_path_factory.mktemp("gate")
+    run = make_run(folder / "run")
+    return folder / "run", bless(run, folder / "reference")
+
+
+def scaled(line: Line, factor: int, *, arms: tuple[str, ...] = ("ar", "selfspec")) -> Line:
+    if line["arm"] not in arms:
+        return line
+    times = {k: None if v is None else v * factor for k, v in line["trace"]["times"].items()}
+    return {
+        **line,
+        "trace": {**line["trace"], "times": times},
+        "submit_ns": line["submit_ns"] * factor,
+        "done_ns": line["done_ns"] * factor,
+    }
+
+
+def test_unchanged_run_passes_every_rule(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    report = judged(doctored(base[0], tmp_path / "r"), base[1])
+    assert (report.outcome, report.exit_code) == ("pass", 0)
+    assert {v.status for v in report.verdicts} == {"pass", "off"}
+
+
+def test_clocks_scaled_by_three_change_no_verdict(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    """Also when something is wrong: the same rules fail, with the same numbers."""
+
+    def slower_and_wrong(line: Line, factor: int) -> Line:
+        wrong = line["arm"] == "selfspec" and line["sample_id"].startswith("text")
+        return scaled(with_text(line, "garbage") if wrong else line, factor)
+
+    once = judged(doctored(base[0], tmp_path / "a", edit=lambda x: slower_and_wrong(x, 1)), base[1])
+    thrice = judged(doctored(base[0], tmp_path / "b", edit=lambda x: slower_and_wrong(x, 3)), base[1])
+    assert thrice.verdicts == once.verdicts
+    assert once.outcome == "fail"
+
+
+def test_other_tokens_fail_identity(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    target = "text-000"
+
+    def edit(line: Line) -> Line:
+        hit = line["sample_id"] == target and line["arm"] == "selfspec"
+        return {**line, "token_ids": [*line["token_ids"][:-2], 999, 0]} if hit else line
+
+    report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1])
+    assert failed_rules(report) == {"token_identity", "ar_identity"}
+    assert by_rule(report, "token_identity", "ar").status == "pass"
+    assert target in by_rule(report, "token_identity").explanation
+
+
+def test_lower_score_fails_accuracy(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    def edit(line: Line) -> Line:
+        return with_text(line, "<table></table>") if line["task"] == "table" else line
+
+    report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1])
+    assert {"accuracy.table_teds", "accuracy.overall"} <= failed_rules(report)
+    assert by_rule(report, "accuracy.text_ned").status == "pass"
+
+
+@pytest.mark.parametrize("accepted", [2, 0])
+def test_fewer_accepted_drafts_fail_every_counter_rule(
+    base: tuple[Path, Reference], tmp_path: Path, accepted: int
+) -> None:
+    run = make_run(tmp_path / "r", backend=FakeBackend(accepted=accepted))
+    policy = quick_policy(draft_acceptance={"min_samples": 5, "level": "fail"})
+    assert failed_rules(judged(run, base[1], policy=policy)) == {
+        "tokens_per_round",
+        "tokens_per_forward",
+        "forwards_per_sample",
+        "draft_acceptance",
+    }
+
+
+def test_advisory_rule_warns_and_passes(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    run = doctored(base[0], tmp_path / "r", edit=lambda line: scaled(line, 9, arms=("selfspec",)))
+    report = judged(run, base[1])
+    assert (by_rule(report, "speed").status, report.exit_code) == ("warn", 0)
+    strict = judged(run, base[1], policy=quick_policy(speed={"level": "fail"}))
+    assert (failed_rules(strict), strict.exit_code) == ({"speed"}, 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("loops", {"loop_flag": True}),
+        ("truncation", {"stop_reason": "length"}),
+        (
+            "failures",
+            {
+                "status": "error",
+                "error": {"kind": "E", "message": "m", "stage": "generate"},
+                "stop_reason": "error",
+                "text": "",
+                "text_sha": sha256_text(""),
+                "token_ids": [],
+                "trace": None,
+            },
+        ),
+    ],
+)
+def test_one_more_bad_sample_fails_its_count(
+    base: tuple[Path, Reference], tmp_path: Path, rule: str, change: Line
+) -> None:
+    def edit(line: Line) -> Line:
+        return (
+            {**line, **change} if line["sample_id"] == "formula-002" and line["arm"] == "selfspec" else line
+        )
+
+    report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1])
+    assert rule in failed_rules(report)
+    loose = quick_policy(**{rule: {"allowed_share": 0.05}})
+    assert rule not in failed_rules(judged(load_run(tmp_path / "r"), base[1], policy=loose))
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"model_digest": "other"}, "model_digest"),
+        ({"suite_sha": "other"}, "suite_sha"),
+        ({"samples_sha": "other"}, "samples_sha"),
+        ({"dtype": "bfloat16"}, "dtype"),
+        ({"prompts": {"text": "Else:"}}, "prompts"),
+    ],
+)
+def test_other_hashes_are_not_comparable(
+    base: tuple[Path, Reference], tmp_path: Path, change: Line, word: str
+) -> None:
+    shutil.copytree(base[0], tmp_path / "r")
+    with_identity(tmp_path / "r", **change)
+    report = judged(load_run(tmp_path / "r"), base[1])
+    assert (report.outcome, report.exit_code, report.verdicts) == ("not-comparable", 3, ())
+    assert any(word in problem for problem in report.problems)
+
+
+def test_fewer_more_and_renamed_samples_are_not_comparable(
+    base: tuple[Path, Reference], tmp_path: Path
+) -> None:
+    fewer = judged(make_run(tmp_path / "fewer", samples=21), base[1])
+    more = judged(make_run(tmp_path / "more", samples=27), base[1])
+    assert (fewer.exit_code, more.exit_code) == (3, 3)
+    assert any("3 samples missing" in p for p in fewer.problems)
+    assert any("3 samples extra" in p for p in more.problems)
+    reference = Reference(
+        folder=base[1].folder,
+        suite="fake",
+        arms={
+            name: arm.__class__(
+                folder=arm.folder,
+                run=arm.run,
+                predictions={
+                    (f"x{s}" if s == "text-000" else s, r): p for (s, r), p in arm.predictions.items()
+                },
+                counters=arm.counters,
+                scores=arm.scores,
+            )
+            for name, arm in base[1].arms.items()
+        },
+    )
+    renamed = judged(load_run(base[0]), reference)
+    assert renamed.exit_code == 3
+    assert any("missing: xtext-000" in p and "extra: text-000" in p for p in renamed.problems)
+
+
+def test_other_image_prompt_or_budget_of_a_sample_is_not_comparable(
+    base: tuple[Path, Reference], tmp_path: Path
+) -> None:
+    run = doctored(base[0], tmp_path / "r", edit=lambda line: {**line, "input_sha": "1" * 64})
+    report = judged(run, base[1])
+    assert report.exit_code == 3
+    assert any("input_sha of 24 samples" in p for p in report.problems)
+
+
+def test_missing_and_extra_strategies_are_not_comparable(
+    base: tuple[Path, Reference], tmp_path: Path
+) -> None:
+    less = judged(make_run(tmp_path / "a", strategies=("ar",)), base[1])
+    more = judged(make_run(tmp_path / "b", strategies=("ar", "selfspec", "selfspec:block=4")), base[1])
+    assert (less.exit_code, more.exit_code) == (3, 3)
+    assert "strategy 'selfspec' missing" in less.problems
+    assert "strategy 'selfspec:block=4' extra" in more.problems
+
+
+def test_run_cut_short_is_not_comparable(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    shutil.copytree(base[0], tmp_path / "r")
+    shard = tmp_path / "r" / "gen" / "000.jsonl"
+    shard.write_bytes(shard.read_bytes()[:-200])
+    with pytest.raises(NotComparableError, match="not finished"):
+        load_run(tmp_path / "r")
+
+
+def test_scores_of_other_texts_are_not_comparable(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    shutil.copytree(base[0], tmp_path / "r")
+    scores = next((tmp_path / "r" / "score").glob("*/all.jsonl"))
+    scores.write_text(scores.read_text().replace('"prediction_sha":"', '"prediction_sha":"0', 1))
+    with pytest.raises(NotComparableError, match="another text"):
+        load_run(tmp_path / "r")
+
+
+@pytest.mark.parametrize("name", ["predictions.jsonl", "counters.jsonl", "scores.jsonl"])
+def test_edited_or_missing_reference_file_is_a_data_error(
+    base: tuple[Path, Reference], tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(base[1].folder, tmp_path / "ref")
+    file = tmp_path / "ref" / "selfspec" / name
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(DataError, match="cut off or edited"):
+        load_reference(tmp_path / "ref")
+    file.unlink()
+    with pytest.raises(DataError, match="missing"):
+        load_reference(tmp_path / "ref")
+
+
+def test_reference_mixed_from_two_runs_is_a_data_error(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    shutil.copytree(base[1].folder, tmp_path / "fake")
+    other = make_run(tmp_path / "run", strategies=("ar", "selfspec:block=4"), seed=5)
+    bless_folder = tmp_path / "other"
+    shutil.copytree(
+        bless(other, bless_folder).folder / "selfspec@block=4", tmp_path / "fake" / "selfspec@block=4"
+    )
+    with pytest.raises(DataError, match="different runs"):
+        load_reference(tmp_path / "fake")
+
+
+def test_no_reference_is_a_data_error_that_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        load_reference(tmp_path / "nowhere")
+    assert "bless" in (error.value.hint or "")
+
+
+def test_too_few_comparable_samples_are_missing_not_a_pass(
+    base: tuple[Path, Reference], tmp_path: Path
+) -> None:
+    """Half the outputs differ from their first token on: decode counts have nothing to stand on."""
+
+    def edit(line: Line) -> Line:
+        ids = [7777, *line["token_ids"][1:]]
+        return {**line, "token_ids": ids} if int(line["sample_id"][-1]) % 2 else line
+
+    policy = quick_policy(token_identity={"level": "off"}, ar_identity={"level": "off"})
+    report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1], policy=policy)
+    assert by_rule(report, "tokens_per_round").status == "missing"
+    assert (report.outcome, report.exit_code) == ("not-comparable", 3)
+
+
+class Tie:
+    """A referee that finds the two ids on top, `gap` apart."""
+
+    def __init__(self, *, gap: float) -> None:
+        self._gap = gap
+
+    def judge(self, _sample_id: str, _prefix: tuple[int, ...], *, base_id: int, own_id: int) -> Opinion:
+        return Opinion(gap=self._gap, top_ids=(base_id, own_id), base_rank=1, own_rank=2)
+
+
+def test_near_ties_are_excused_only_by_a_referee(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    def edit(line: Line) -> Line:
+        hit = line["sample_id"] == "text-000" and line["arm"] == "selfspec"
+        return {**line, "token_ids": [*line["token_ids"][:-2], 999, 0]} if hit else line
+
+    run = doctored(base[0], tmp_path / "r", edit=edit)
+    policy = quick_policy(token_identity={"mode": "near-ties"}, ar_identity={"mode": "near-ties"})
+    assert by_rule(judged(run, base[1], policy=policy), "ar_identity").status == "missing"
+    excused = judged(run, base[1], policy=policy, referee=Tie(gap=1e-5))
+    assert excused.exit_code == 0
+    assert by_rule(excused, "ar_identity").status in {"pass", "inconclusive"}
+    assert failed_rules(judged(run, base[1], policy=policy, referee=Tie(gap=1e-2))) == {
+        "token_identity",
+        "ar_identity",
+    }
+
+
+def test_mde_speaks_of_the_runs_own_variance(base: tuple[Path, Reference]) -> None:
+    report = judged(load_run(base[0]), base[1], with_mde=True)
+    names = {effect.name: effect for effect in report.mde}
+    paired = names["selfspec: tokens_per_round, paired"]
+    unpaired = names["selfspec: tokens_per_round, unpaired"]
+    assert (paired.se, paired.mde) == (0.0, pytest.approx(0.01))
+    assert unpaired.se > 0
+    assert list(unpaired.power) == sorted(unpaired.power)
+
+
+def test_every_sample_failed_says_so(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    ids = frozenset(key[0] for key in base[1].arms["ar"].predictions)
+    report = judged(make_run(tmp_path / "r", backend=FakeBackend(failing=ids)), base[1])
+    assert "failures" in failed_rules(report)
+    assert report.exit_code == 1
