@@ -22,6 +22,8 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold"), _quality(summary), _speed(summary)]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_by_task(summary))
+    if summary.groups is not None:
+        parts.append(_groups(summary))
     parts += page_parts(summary)
     if summary.word_order is not None:
         parts.append(_word_order(summary))
@@ -43,6 +45,21 @@ def _quality(summary: Summary) -> Table:
             _identical(strategy),
             str(strategy.failed),
         )
+    return table
+
+
+def _groups(summary: Summary) -> Table:
+    """Groups of crops; strategies that all have the same quality share one row."""
+    table = _table("group", "metric", "strategy", "n", "quality")
+    for group, metrics in (summary.groups or {}).items():
+        for found in metrics:
+            rows = list(found.quality.items())
+            if len({value for _, value in rows}) == 1:
+                rows = [("all", rows[0][1])]
+            for arm, value in rows:
+                table.add_row(
+                    Text(group), Text(_metric_label(found.metric)), Text(arm), str(found.n), f"{value:.4f}"
+                )
     return table
 
 
@@ -130,7 +147,7 @@ def _legend(summary: Summary) -> str:
 
 def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    left: Sequence[str] = ("strategy", "task", "metric")
+    left: Sequence[str] = ("strategy", "task", "metric", "group")
     for column in columns:
         table.add_column(column, justify="left" if column in left else "right", overflow="fold")
     return table
