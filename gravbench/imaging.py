@@ -64,36 +64,36 @@ def bytes_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def file_digest(path: str | Path, *, what: str = "image") -> str:
+def file_digest(path: str | Path, *, what: str = "image", limit: int = MAX_BYTES) -> str:
     """SHA-256 of a file's bytes, bounded like every read here."""
-    return bytes_digest(read_bounded(Path(path), what=what))
+    return bytes_digest(read_bounded(Path(path), limit=limit, what=what))
 
 
-def load_image(path: str | Path) -> Image.Image:
+def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """First frame of an image file as mode L (grey files) or RGB; transparency is laid on white.
 
-    The header's width times height is checked against `MAX_PIXELS` before pixels are decoded. Files that
+    The header's width times height is checked against `max_pixels` before pixels are decoded. Files that
     are too large, of another format, cut short or otherwise undecodable are a `DataError`.
     """
-    return decode_image(read_bounded(Path(path)), str(path))
+    return decode_image(read_bounded(Path(path)), str(path), max_pixels=max_pixels)
 
 
-def decode_image(data: bytes, name: str) -> Image.Image:
+def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """`load_image` for bytes already read; `name` is what messages call the image."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             opened = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as fault:
-        raise DataError(f"{name}: image has more than {MAX_PIXELS:,} pixels") from fault
+        raise DataError(f"{name}: image has more than {max_pixels:,} pixels") from fault
     except _DECODE_FAULTS as fault:
         raise DataError(
             f"{name}: {len(data):,} bytes that are no readable image, expected {' or '.join(FORMATS)}",
             hint="convert it to PNG, or restore the file from its source",
         ) from fault
     width, height = opened.size
-    if width * height > MAX_PIXELS or width < 1 or height < 1:
-        raise DataError(f"{name}: image is {width} x {height} pixels, expected 1 to {MAX_PIXELS:,} in all")
+    if width * height > max_pixels or width < 1 or height < 1:
+        raise DataError(f"{name}: image is {width} x {height} pixels, expected 1 to {max_pixels:,} in all")
     try:
         opened.load()
         return _as_grey_or_rgb(opened, name)

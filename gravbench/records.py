@@ -15,6 +15,11 @@ StopReason = Literal["eos", "length", "error"]
 
 TASKS: tuple[Task, ...] = ("text", "table", "formula")
 
+SampleTask = Literal["text", "table", "formula", "page"]
+"""What one sample is: a region crop of one task, or a page of many regions."""
+
+SAMPLE_TASKS: tuple[SampleTask, ...] = (*TASKS, "page")
+
 
 class Record(BaseModel):
     """Frozen; unknown fields are errors; floats in full precision."""
@@ -52,10 +57,12 @@ class Rounds(Record):
 class Counters(Record):
     """What decoding did, counted without any clock.
 
-    `tokens_out` counts the prefill's token, and the first EOS once; decode tokens = `tokens_out - 1`
+    `tokens_out` counts the prefill's token, and the first EOS once; decode tokens = `tokens_out - requests`
     is the numerator of every per-forward and per-round figure. `rows_*` are summed query lengths.
     """
 
+    requests: int = Field(default=1, ge=0)
+    """Model calls summed here: 1, or the number of regions of a page."""
     tokens_out: int = Field(ge=0)
     rounds: int = Field(ge=0)
     fwd_vision: int = 0
@@ -80,8 +87,8 @@ class Counters(Record):
 
     @property
     def decode_tokens(self) -> int:
-        """Tokens committed by decode rounds (prefill's own token left out); 0 when nothing came out."""
-        return max(self.tokens_out - 1, 0)
+        """Tokens committed by decode rounds (each prefill's own token left out); 0 when nothing came out."""
+        return max(self.tokens_out - self.requests, 0)
 
     @property
     def decode_forwards(self) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gravbench.errors import NotComparableError
 from gravbench.metrics import crop_ned, crop_teds
 from gravbench.records import Task
+from gravbench.scoring_pages import page_overall, page_signatures
 from gravbench.store.schema import GenRecord, ScoreRecord, sha256_of, sha256_text
 
 Measure = Callable[[str, str], tuple[float, dict[str, float]]]
@@ -41,14 +42,15 @@ CROP_METRICS: dict[Task, CropMetric] = {
 }
 
 
-def signatures() -> dict[str, str]:
-    """Metric name -> signature string, every choice that can move a score."""
-    return {metric.name: metric.signature for metric in CROP_METRICS.values()}
+def signatures(*, pages: bool = False) -> dict[str, str]:
+    """Metric name -> signature string, every choice that can move a score; with those of pages if asked."""
+    crops = {metric.name: metric.signature for metric in CROP_METRICS.values()}
+    return {**crops, **page_signatures()} if pages else crops
 
 
-def scorer_id() -> str:
+def scorer_id(*, pages: bool = False) -> str:
     """Folder name of the current scorer: changes when any signature does."""
-    return f"crops-{sha256_of(signatures())[:8]}"
+    return f"{'pages' if pages else 'crops'}-{sha256_of(signatures(pages=pages))[:8]}"
 
 
 def score_generations(
@@ -75,7 +77,8 @@ def mean_quality(scores: Iterable[ScoreRecord]) -> dict[str, float]:
     for score in scores:
         if score.value is not None:
             values.setdefault(score.metric, []).append(score.value)
-    return {name: sum(column) / len(column) for name, column in sorted(values.items())}
+    means = {name: sum(column) / len(column) for name, column in sorted(values.items())}
+    return {**means, **page_overall(means)}
 
 
 def _score(
@@ -88,6 +91,7 @@ def _score(
             f"sample {record.sample_id!r} of the run is not in the suite",
             hint="Score with the suite the run was made on.",
         )
+    assert record.task != "page", "pages have a scorer of their own"
     metric = CROP_METRICS[record.task]
     reference = references[record.sample_id]
     reference_sha = sha256_text(reference)

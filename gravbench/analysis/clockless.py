@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from gravbench.analysis.pages import page_without_clocks
 from gravbench.store.rundir import PairKey
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, canonical_json
 
@@ -26,6 +27,8 @@ _HEADER_FIELDS = (
     "model_digest",
     "dtype",
     "scorer",
+    "assembler",
+    "layout",
 )
 
 
@@ -63,6 +66,7 @@ def _line(record: GenRecord, scores: Sequence[ScoreRecord]) -> dict[str, JsonVal
         "text": record.text,
         "counters": trace.counters.model_dump(mode="json") if trace else None,
         "rounds": trace.rounds.model_dump(mode="json") if trace else None,
+        **({"page": page_without_clocks(record.page)} if record.page else {}),
         "scores": [
             {
                 "metric": score.metric,

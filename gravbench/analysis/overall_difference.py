@@ -1,7 +1,8 @@
 """Quality differences in points, with the composite recomputed inside every resample.
 
 A component is a metric's mean over the samples it applies to; components have different samples, so their
-composite cannot be averaged per sample. Everything is kept as sums: value = sum(points) / sum(weights).
+composite cannot be averaged per sample. Everything is kept as sums: value = sum(points) / sum(weights),
+where the weight of a unit is the number of pieces its score is the mean of.
 
     points    100 * value, or 100 * (1 - value) where lower is better: 100 is always best
     composite mean of the points of text, table and formula; on pages with CDM it is OmniDocBench's Overall
@@ -20,6 +21,8 @@ from gravbench.records import Record
 from gravbench.store.schema import ScoreRecord
 
 COMPOSITE = "overall"
+PIECES = "pieces"
+"""Key in a score's counts: how many pieces (tables of a page) its value is the mean of. Absent: one."""
 EXACT_CHANGED = 12
 RANDOM_FLIPS = 10_000
 FAMILIES: tuple[tuple[str, ...], ...] = (
@@ -74,7 +77,7 @@ def quality_differences(
     """
     metrics = sorted({score.metric for scores in (*base, *own) for score in scores})
     columns = {metric: _columns(metric, base, own) for metric in metrics}
-    columns = {metric: c for metric, c in columns.items() if c[:, 2].any()}
+    columns = {metric: c for metric, c in columns.items() if c[:, 1].any()}
     found = {
         metric: _difference([column], design=design, seed=seed, resamples=resamples, confidence=confidence)
         for metric, column in columns.items()
@@ -88,10 +91,14 @@ def quality_differences(
 
 
 def composite_difference(parts: int) -> Statistic:
-    """Statistic over `3 * parts` columns (base points, own points, weight): mean of own - base means."""
+    """Mean difference over `4 * parts` columns: base points, base weight, own points, own weight."""
 
     def statistic(sums: Floats) -> Floats:
-        gaps = [divided(sums[..., 3 * i + 1] - sums[..., 3 * i], sums[..., 3 * i + 2]) for i in range(parts)]
+        gaps = [
+            divided(sums[..., 4 * i + 2], sums[..., 4 * i + 3])
+            - divided(sums[..., 4 * i], sums[..., 4 * i + 1])
+            for i in range(parts)
+        ]
         return np.asarray(np.mean(gaps, axis=0), dtype=np.float64)
 
     return statistic
@@ -130,27 +137,29 @@ def _difference(
     )
     if found is None:
         return None
-    sums = table.sum(axis=0)
-    sides = [
-        float(np.mean([sums[3 * i + side] / sums[3 * i + 2] for i in range(len(parts))])) for side in (0, 1)
-    ]
-    shares = [(part[:, 1] - part[:, 0]) / part[:, 2].sum() / len(parts) for part in parts]
-    moved = np.sum(shares, axis=0)
+    base, own = (_side(parts, points=2 * side) for side in (0, 1))
+    moved = own - base
     return QualityDifference(
-        base=sides[0],
-        own=sides[1],
+        base=float(base.sum()),
+        own=float(own.sum()),
         difference=found.value,
         low=found.low,
         high=found.high,
-        n=int(np.any([part[:, 2] > 0 for part in parts], axis=0).sum()),
-        changed=int(np.any([part[:, 0] != part[:, 1] for part in parts], axis=0).sum()),
+        n=int(np.any([part[:, 1] > 0 for part in parts], axis=0).sum()),
+        changed=int(np.any([(part[:, :2] != part[:, 2:]).any(axis=1) for part in parts], axis=0).sum()),
         sign_flip_p=sign_flip_p(moved, seed=seed),
     )
 
 
+def _side(parts: Sequence[Floats], *, points: int) -> Floats:
+    """What each unit adds to the composite of one side; their sum is the composite."""
+    shares = [part[:, points] / part[:, points + 1].sum() / len(parts) for part in parts]
+    return np.asarray(np.sum(shares, axis=0), dtype=np.float64)
+
+
 def _columns(metric: str, base: UnitScores, own: UnitScores) -> Floats:
-    """Rows [n, 3] of one metric: base points x weight, own points x weight, weight."""
-    rows = np.zeros((len(base), 3))
+    """Rows [n, 4] of one metric: base points x weight, base weight, own points x weight, own weight."""
+    rows = np.zeros((len(base), 4))
     for index, (a, b) in enumerate(zip(base, own, strict=True)):
         mine, theirs = _scored(metric, a), _scored(metric, b)
         if (mine is None) != (theirs is None):
@@ -160,19 +169,27 @@ def _columns(metric: str, base: UnitScores, own: UnitScores) -> Floats:
                 hint="Score both sides with the same scorer.",
             )
         if mine is not None and theirs is not None:
-            rows[index] = points(metric, mine), points(metric, theirs), 1.0
+            rows[index] = (
+                points(metric, mine[0]) * mine[1],
+                mine[1],
+                points(metric, theirs[0]) * theirs[1],
+                theirs[1],
+            )
     return rows
 
 
-def _scored(metric: str, scores: Sequence[ScoreRecord]) -> float | None:
+def _scored(metric: str, scores: Sequence[ScoreRecord]) -> tuple[float, float] | None:
+    """Value and weight of one metric on one unit; `None` when it does not apply."""
     for score in scores:
         if score.metric == metric and score.value is not None:
-            if not math.isfinite(score.value):
+            weight = score.counts.get(PIECES, 1.0)
+            if not (math.isfinite(score.value) and math.isfinite(weight) and weight > 0):
                 raise NotComparableError(
-                    f"sample {score.sample_id!r}: {metric} is {score.value}, expected a number",
+                    f"sample {score.sample_id!r}: {metric} is {score.value} with weight {weight}, "
+                    "expected a number and a weight above 0",
                     hint="Score the run again.",
                 )
-            return score.value
+            return score.value, weight
     return None
 
 

@@ -37,6 +37,7 @@ class CounterSummary(Record):
     decode_forwards: int
     loops: int
     stopped_by_length: int
+    requests: int
     tokens_out: int
     rounds: int
     fwd_vision: int

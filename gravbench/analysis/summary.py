@@ -11,6 +11,8 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from gravbench.analysis.equality import Identity, count_identical
+from gravbench.analysis.groups import GroupQuality, quality_groups
+from gravbench.analysis.pages import PagesSummary, page_ns, summarise_pages
 from gravbench.analysis.speed import (
     CounterSummary,
     Speedup,
@@ -20,7 +22,8 @@ from gravbench.analysis.speed import (
     summarise_counters,
 )
 from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
-from gravbench.records import TASKS, Record, Task
+from gravbench.analysis.word_order import Attributes, WordOrder, word_order
+from gravbench.records import SAMPLE_TASKS, Record, SampleTask
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
 
 BASE = "ar"
@@ -37,6 +40,7 @@ class Speedups(Record):
 
     decode: Speedup | None = None
     request: Speedup | None = None
+    page: Speedup | None = None
 
 
 class TaskSummary(Record):
@@ -53,7 +57,9 @@ class TaskSummary(Record):
 class StrategySummary(TaskSummary):
     """One strategy on the whole suite, and by task."""
 
-    by_task: dict[Task, TaskSummary]
+    by_task: dict[SampleTask, TaskSummary]
+    pages: PagesSummary | None = None
+    """Regions, stages and the Amdahl split of a strategy on pages; absent without pages."""
 
 
 class BootstrapInfo(Record):
@@ -76,6 +82,12 @@ class Summary(StoredRecord):
     suite_sha: str
     model: dict[str, JsonValue]
     signatures: dict[str, str]
+    groups: dict[str, list[GroupQuality]] | None = None
+    """Quality by kind of crop, unseen fonts and random letters; absent for suites that mark none."""
+    word_order: dict[str, dict[str, WordOrder]] | None = None
+    """Text as written against its words shuffled; absent for suites without such pairs."""
+    data: dict[str, JsonValue] | None = None
+    """Which copy of the page data was run; absent for suites without pages."""
     bootstrap: BootstrapInfo
     sessions: int
     failed_samples: int
@@ -101,6 +113,7 @@ def build_summary(
     quality_of: QualityOf,
     run_dir: str,
     version: str,
+    attributes: Attributes | None = None,
 ) -> Summary:
     """Derive the summary of one finished run. `pairs` holds, per sample, the record of every arm."""
     seed = _int(manifest.identity["seed"])
@@ -115,6 +128,9 @@ def build_summary(
         suite_sha=str(manifest.identity["suite_sha"]),
         model=manifest.model,
         signatures=dict(signatures),
+        data=_data(manifest),
+        groups=quality_groups(scores, attributes or {}),
+        word_order=word_order(scores, attributes or {}),
         bootstrap=BootstrapInfo(seed=seed),
         sessions=len({record.session_id for pair in pairs for record in pair.values()}),
         failed_samples=failed,
@@ -143,11 +159,16 @@ def _strategy(
             quality_of=quality_of,
             seed=seed,
         )
-        for task in TASKS
+        for task in SAMPLE_TASKS
         if any(pair[arm].task == task for pair in pairs)
     }
     whole = _task(arm, pairs, own_scores, quality_of=quality_of, seed=seed)
-    return StrategySummary(**dict(whole), by_task=by_task)
+    on_pages = [pair for pair in pairs if pair[arm].task == "page"]
+    return StrategySummary(
+        **dict(whole),
+        by_task=by_task,
+        pages=summarise_pages(on_pages, arm, base=BASE) if on_pages else None,
+    )
 
 
 def _task(
@@ -161,7 +182,9 @@ def _task(
         counters=summarise_counters(records),
         identical_to_ar=count_identical(against) if against else None,
         speedup=Speedups(
-            decode=speedup(against, decode_ns, seed=seed), request=speedup(against, request_ns, seed=seed)
+            decode=speedup(against, decode_ns, seed=seed),
+            request=speedup(against, request_ns, seed=seed),
+            page=speedup([pair for pair in against if pair[1].page], page_ns, seed=seed),
         )
         if against
         else None,
@@ -213,6 +236,11 @@ def _inputs_sha(manifest: Manifest, pairs: Pairs, scores: Sequence[ScoreRecord])
     )
     values = sorted((s.sample_id, s.arm, s.rep, s.metric, s.signature, s.value) for s in scores)
     return sha256_of([manifest.identity_sha, generations, values])
+
+
+def _data(manifest: Manifest) -> dict[str, JsonValue] | None:
+    value = manifest.protocol.get("data")
+    return value if isinstance(value, dict) else None
 
 
 def _int(value: JsonValue) -> int:

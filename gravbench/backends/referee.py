@@ -80,22 +80,27 @@ def next_logits(
 
 
 def measured_tau(
-    model: StepModel[StateT],
+    running: StepModel[StateT],
+    exact: StepModel[StateT],
     request_of: Mapping[str, Request],
     outputs: Mapping[str, Sequence[int]],
     *,
     window_rows: int,
     quantile: float = 0.999,
 ) -> float:
-    """Noise of the top-two gap: `quantile` of |gap with one row - gap with `window_rows` rows|.
+    """Noise of the top-two gap in the precision of a run: `quantile` of |its gap - the exact gap|.
 
-    Every position of `outputs` counts; positions where both passes rank the same two tokens are compared.
-    0.0 when there is none.
+    `running` reads every position of `outputs` twice, with one row and with `window_rows` rows; `exact` is
+    the float32 referee's model. Where passes rank the same two tokens, gaps are compared; 0.0 when there is
+    none. Two passes can only disagree where the exact gap is within this noise.
     """
     differences = [
         difference
         for sample_id in sorted(outputs)
-        for difference in _gap_differences(model, request_of[sample_id], outputs[sample_id], window_rows)
+        for rows in (1, window_rows)
+        for difference in _gap_differences(
+            (running, rows), (exact, window_rows), request_of[sample_id], outputs[sample_id]
+        )
     ]
     if not differences:
         return 0.0
@@ -103,10 +108,13 @@ def measured_tau(
 
 
 def _gap_differences(
-    model: StepModel[StateT], request: Request, ids: Sequence[int], rows: int
+    one: tuple[StepModel[StateT], int],
+    other: tuple[StepModel[StateT], int],
+    request: Request,
+    ids: Sequence[int],
 ) -> list[float]:
-    single, several = (_all_top_two(model, request, ids, rows=count) for count in (1, rows))
-    return [abs(a[0] - b[0]) for a, b in zip(single, several, strict=True) if a[1] == b[1]]
+    passes = (_all_top_two(model, request, ids, rows=rows) for model, rows in (one, other))
+    return [abs(a[0] - b[0]) for a, b in zip(*passes, strict=True) if set(a[1]) == set(b[1])]
 
 
 def _all_top_two(

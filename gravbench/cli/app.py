@@ -58,7 +58,9 @@ def run(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
+        typer.Option(
+            help="gravity-tiny, a checkpoint folder or a hub id. Default: gravity-tiny.", show_default=False
+        ),
     ] = None,
     backend: Annotated[str, typer.Option(help="Way to run the model.")] = "transformers",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
@@ -69,6 +71,43 @@ def run(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
     ] = None,
+    stratify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Attribute that --limit keeps the mixture of, e.g. layout.",
+            show_default=False,
+        ),
+    ] = None,
+    pages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GLOB", help="Only samples whose id matches, e.g. 'page-0*'.", show_default=False
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with OmniDocBench.json and images/. Default: the suite's own, or its place under "
+            "GRAVBENCH_DATA.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_drift: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD", help="suite: run a changed copy of the data, named as such.", show_default=False
+        ),
+    ] = None,
+    layout: Annotated[
+        str, typer.Option(help="Where regions of pages come from: ground-truth, pp-doclayout-v3, whitespace.")
+    ] = "ground-truth",
+    layout_model: Annotated[
+        str | None,
+        typer.Option(help="Layout checkpoint: folder or hub id.", show_default=False),
+    ] = None,
+    in_flight: Annotated[int, typer.Option(min=1, help="Regions of a page with the backend at a time.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
     max_errors: Annotated[
@@ -95,6 +134,13 @@ def run(
         dtype=dtype,
         out=out,
         limit=limit,
+        stratify=stratify,
+        pages=pages,
+        data=data,
+        allow_drift=tuple(allow_drift or ()),
+        layout=layout,
+        layout_model=layout_model,
+        in_flight=in_flight,
         seed=seed,
         threads=threads,
         max_errors=max_errors,
@@ -173,6 +219,37 @@ def suites_show(
     from gravbench.cli.suites_command import show
 
     return show(name, as_json=json)
+
+
+@suites_app.command("verify")
+def suites_verify(
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of its pages.", show_default=False)
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
+    """Check a suite's data: digests, annotations, every image. Exit 5 when something is wrong."""
+    from gravbench.cli.suite_data_command import verify
+
+    return verify(name, data=data, as_json=json)
+
+
+@suites_app.command("fetch")
+def suites_fetch(
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder to fill. Default: its place in GRAVBENCH_DATA.", show_default=False
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> int:
+    """Download a suite's pages at their pinned revision, resume, verify. Research data, not ours to ship."""
+    from gravbench.cli.suite_data_command import fetch
+
+    return fetch(name, data=data, quiet=quiet)
 
 
 @app.command()

@@ -261,7 +261,9 @@ def _legend() -> Text:
 
 
 def _times(speed: SpeedEstimate) -> str:
-    return f"{_interval(speed, 'x')} {'faster' if speed.value >= 1 else 'as fast'}"
+    """`2.1x [1.9, 2.3] as fast`, and a word on an interval that holds 1."""
+    unsure = speed.low is None or speed.high is None or speed.low <= 1 <= speed.high
+    return f"{_interval(speed, 'x')} as fast as ar{' (not surely different)' if unsure else ''}"
 
 
 def _interval(interval: Interval | None, unit: str = "", *, digits: int = 2) -> str:

@@ -22,11 +22,12 @@ from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, ReferenceArm, load_reference
 from gravbench.gate.verdict import GateReport, Mode
 from gravbench.pipeline import suite_digest
+from gravbench.regions import PageSample
 from gravbench.resources import data_root
 from gravbench.store.files import disk_error, make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import GenRecord, ScoreRecord, canonical_json
-from gravbench.suites.manifest import load_samples, load_suite
+from gravbench.suites.manifest import load_suite
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -88,15 +89,20 @@ def _policy(arm: ReferenceArm, extra: Sequence[str | Path]) -> Policy:
 
 
 def _rescore(reference: Reference, suite: str | None) -> GateReport:
-    from gravbench.scoring import score_generations, scorer_id
+    from gravbench.runner.options import RunOptions
+    from gravbench.runner.path import score_records
+    from gravbench.runner.suite_data import open_suite_data
+    from gravbench.scoring import scorer_id
 
     loaded = load_suite(suite or reference.suite)
-    texts = {sample.sample_id: sample.reference for sample in load_samples(loaded)}
+    options = RunOptions(suite=loaded.name)
+    samples = open_suite_data(options, loaded, note=lambda _: None).samples
+    pages = any(isinstance(sample, PageSample) for sample in samples)
 
     def score(records: Sequence[GenRecord]) -> Sequence[ScoreRecord]:
-        return score_generations(records, texts)
+        return score_records(records, samples)
 
-    return rescore(reference, score, scorer_id=scorer_id(), suite_sha=suite_digest(loaded))
+    return rescore(reference, score, scorer_id=scorer_id(pages=pages), suite_sha=suite_digest(loaded))
 
 
 def _regenerate(reference: Reference, suite: str | None, model: str | None, policy: Policy) -> GateReport:
@@ -104,6 +110,7 @@ def _regenerate(reference: Reference, suite: str | None, model: str | None, poli
     from gravbench.runner.engine import open_engine
     from gravbench.runner.options import RunOptions
     from gravbench.runner.path import run as run_path
+    from gravbench.runner.suite_data import open_suite_data
 
     identity = next(iter(reference.arms.values())).run.identity
     limit, seed, threads = identity.get("limit"), identity["seed"], identity["threads"]
@@ -124,13 +131,16 @@ def _regenerate(reference: Reference, suite: str | None, model: str | None, poli
             threads=threads,
             argv=("gravbench", "gate", "--mode", "regenerate"),
         )
+        progress = make_progress(quiet=False)
+        opened = open_suite_data(options, loaded, note=progress.note)
         run_path(
             options,
             loaded,
-            load_samples(loaded),
+            opened.samples,
             open_backend=open_engine,
-            progress=make_progress(quiet=False),
+            progress=progress,
             environ=os.environ,
+            opened=opened,
         )
         return judge_regenerated(load_with_facts(Path(folder)), reference, policy)
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from gravbench.analysis.summary import summary_json
+from gravbench.backends.layouts import check_layout
 from gravbench.cli.entry import report
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
@@ -14,7 +15,8 @@ from gravbench.errors import NotComparableError
 from gravbench.runner.engine import open_engine
 from gravbench.runner.options import RunOptions, check_strategies, parse_error_limit
 from gravbench.runner.path import run
-from gravbench.suites.manifest import load_samples, load_suite
+from gravbench.runner.suite_data import check_drift, open_suite_data
+from gravbench.suites.manifest import load_suite
 
 
 def run_suite(
@@ -27,6 +29,13 @@ def run_suite(
     dtype: str,
     out: Path | None,
     limit: int | None,
+    stratify: str | None,
+    pages: str | None,
+    data: Path | None,
+    allow_drift: tuple[str, ...],
+    layout: str,
+    layout_model: str | None,
+    in_flight: int,
     seed: int,
     threads: int,
     max_errors: str,
@@ -47,6 +56,13 @@ def run_suite(
         dtype=dtype,
         out=out,
         limit=limit,
+        stratify=stratify,
+        pages=pages,
+        data=data,
+        allow_drift=check_drift(allow_drift),
+        layout=check_layout(layout),
+        layout_model=layout_model,
+        in_flight=in_flight,
         seed=seed,
         threads=threads,
         max_errors=error_limit,
@@ -54,8 +70,15 @@ def run_suite(
         argv=argv,
     )
     progress = make_progress(quiet=quiet)
+    opened = open_suite_data(options, loaded, note=progress.note)
     outcome = run(
-        options, loaded, load_samples(loaded), open_backend=open_engine, progress=progress, environ=os.environ
+        options,
+        loaded,
+        opened.samples,
+        open_backend=open_engine,
+        progress=progress,
+        environ=os.environ,
+        opened=opened,
     )
     if as_json:
         print_json(summary_json(outcome.summary))

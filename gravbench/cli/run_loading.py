@@ -14,13 +14,15 @@ from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.pipeline import request_for, suite_digest
 from gravbench.protocols import Referee
 from gravbench.records import Request
+from gravbench.regions import PageSample
+from gravbench.runner.suite_data import samples_of_run
 from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import Manifest
-from gravbench.suites.manifest import Suite, load_samples, load_suite
-from gravbench.suites.samples import Sample
+from gravbench.suites.manifest import Suite, load_suite
+from gravbench.suites.opening import AnySample
 
 NOISE_SAMPLES = 30
-NOISE_ROWS = 33
+DEFAULT_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +46,10 @@ def load_with_facts(path: Path) -> LoadedRun:
     return load_run(path, facts=facts_of(samples))
 
 
-def suite_of(manifest: Manifest) -> tuple[Suite, tuple[Sample, ...]]:
+def suite_of(manifest: Manifest) -> tuple[Suite, tuple[AnySample, ...]]:
     """The suite a run was made on, from where its manifest says it lies."""
     suite = load_suite(str(manifest.protocol.get("suite_source") or manifest.identity["suite"]))
-    return suite, load_samples(suite)
+    return suite, samples_of_run(manifest, suite)
 
 
 def set_up_referee(model: str | None, run: LoadedRun) -> RefereeSetup:
@@ -77,7 +79,9 @@ def set_up_referee(model: str | None, run: LoadedRun) -> RefereeSetup:
         for record in run.records(run.arms[0])[:NOISE_SAMPLES]
         if record.status == "ok"
     }
-    tau = measured_tau(noisy, requests, outputs, window_rows=NOISE_ROWS)
+    block = run.manifest.model.get("block_size")
+    rows = (block if isinstance(block, int) else DEFAULT_BLOCK) + 1
+    tau = measured_tau(noisy, step_model, requests, outputs, window_rows=rows)
     return RefereeSetup(referee=referee, tau=max(tau, TAU_FLOAT32))
 
 
@@ -99,10 +103,11 @@ def read_forward_costs(path: Path | None) -> dict[int, float] | None:
 
 
 def _requests(run: LoadedRun) -> dict[str, Request]:
+    """The request behind every crop; a page is many requests, and is not refereed."""
     suite, samples = suite_of(run.manifest)
     if suite_digest(suite) != run.manifest.identity["suite_sha"]:
         raise NotComparableError(
             f"suite {suite.name} has changed since the run, so its images cannot referee it",
             hint="Referee with the version of the suite the run was made on.",
         )
-    return {sample.sample_id: request_for(sample, suite) for sample in samples}
+    return {s.sample_id: request_for(s, suite) for s in samples if not isinstance(s, PageSample)}

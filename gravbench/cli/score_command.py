@@ -8,15 +8,16 @@ from gravbench.analysis.summary import summary_json
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.summary_table import summary_parts
 from gravbench.runner.path import rescore
+from gravbench.runner.suite_data import samples_of_run
 from gravbench.store.rundir import RunDirectory
-from gravbench.suites.manifest import load_samples, load_suite
+from gravbench.suites.manifest import load_suite
 
 
 def score_run(run_dir: Path, *, suite: str | None, as_json: bool) -> int:
     """Score again and print the summary. `suite` overrides where the manifest says the suite lies."""
     manifest = RunDirectory(run_dir).manifest()
     loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
-    summary = rescore(run_dir, loaded, load_samples(loaded))
+    summary = rescore(run_dir, loaded, samples_of_run(manifest, loaded))
     if as_json:
         print_json(summary_json(summary))
     else:

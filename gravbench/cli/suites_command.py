@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Mapping
 
 from pydantic import JsonValue
 from rich.box import SIMPLE_HEAD
@@ -10,10 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.cli.output import print_json, print_tables
+from gravbench.errors import DataError
 from gravbench.pipeline import suite_digest
 from gravbench.records import TASKS
 from gravbench.store.schema import canonical_json
 from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite
+from gravbench.suites.opening import data_folder
 from gravbench.suites.samples import Sample
 
 
@@ -24,13 +28,22 @@ def list_all(*, as_json: bool) -> int:
         print_json(canonical_json({"schema": "gravbench.suites/1", "suites": rows}))
         return 0
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("suite", "version", "samples", *TASKS):
-        table.add_column(column, justify="left" if column == "suite" else "right")
+    for column in ("suite", "version", "crops", *TASKS, "pages", "data"):
+        table.add_column(column, justify="left" if column in ("suite", "data") else "right")
     for row in rows:
         tasks = row["tasks"]
         assert isinstance(tasks, dict)
         counts = (str(tasks.get(task, 0)) for task in TASKS)
-        table.add_row(Text(str(row["name"])), str(row["version"]), str(row["n_samples"]), *counts)
+        pages = row["pages"]
+        assert pages is None or isinstance(pages, dict)
+        table.add_row(
+            Text(str(row["name"])),
+            str(row["version"]),
+            str(row["n_crops"]),
+            *counts,
+            "0" if pages is None else f"{pages['selected']:,}",
+            str(row["data"]),
+        )
     print_tables(table)
     return 0
 
@@ -55,6 +68,39 @@ def show(name: str, *, as_json: bool) -> int:
     return 0
 
 
+def data_state(suite: Suite, environ: Mapping[str, str]) -> str:
+    """`ships`, `found` or `missing`; found says that the annotation file is there, `verify` checks it."""
+    if suite.pages is None or suite.pages.data is not None:
+        return "ships"
+    try:
+        folder = data_folder(suite, data=None, environ=environ)
+    except DataError:
+        return "missing"
+    return "found" if folder is not None and (folder / suite.pages.annotations).is_file() else "missing"
+
+
+def _pages_selected(suite: Suite) -> int:
+    pages = suite.pages
+    if pages is None:
+        return 0
+    return len(pages.select) or (pages.subset_pages if pages.subsets else pages.release_pages) or 0
+
+
+def _pages(suite: Suite) -> dict[str, JsonValue] | None:
+    pages = suite.pages
+    if pages is None:
+        return None
+    return {
+        "release": pages.release,
+        "release_pages": pages.release_pages,
+        "selected": _pages_selected(suite),
+        "subsets": list(pages.subsets),
+        "annotation_sha256": pages.annotation_sha256,
+        "repository": pages.repository,
+        "revision": pages.revision,
+    }
+
+
 def describe(suite: Suite, samples: tuple[Sample, ...]) -> dict[str, JsonValue]:
     """The facts of one suite that decide what is measured."""
     counts = Counter(sample.task for sample in samples)
@@ -63,7 +109,11 @@ def describe(suite: Suite, samples: tuple[Sample, ...]) -> dict[str, JsonValue]:
         "version": suite.version,
         "description": suite.description,
         "digest": suite_digest(suite),
-        "n_samples": len(samples),
+        "kind": suite.kind,
+        "n_samples": len(samples) + (0 if suite.kind == "page-crops" else _pages_selected(suite)),
+        "n_crops": len(samples),
+        "pages": _pages(suite),
+        "data": data_state(suite, os.environ),
         "tasks": {task: counts[task] for task in TASKS if counts[task]},
         "prompts": {str(task): text for task, text in suite.prompts.items()},
         "max_new_tokens": {str(task): budget for task, budget in suite.max_new_tokens.items()},

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary, TaskSummary
+from gravbench.cli.page_tables import PAGE_LABELS, page_parts
 
 NOT_MEASURED = "-"
 
@@ -21,6 +22,11 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold"), _quality(summary), _speed(summary)]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_by_task(summary))
+    if summary.groups is not None:
+        parts.append(_groups(summary))
+    parts += page_parts(summary)
+    if summary.word_order is not None:
+        parts.append(_word_order(summary))
     parts.append(Text(_legend(summary), style="dim"))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
@@ -29,6 +35,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
 
 def _quality(summary: Summary) -> Table:
     found = {metric for strategy in summary.strategies.values() for metric in strategy.quality}
+    found -= PAGE_LABELS.keys()  # pages have a table of their own
     metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
     table = _table("strategy", *(_metric_label(m) for m in metrics), "identical to ar", "failed")
     for name, strategy in summary.strategies.items():
@@ -38,6 +45,36 @@ def _quality(summary: Summary) -> Table:
             _identical(strategy),
             str(strategy.failed),
         )
+    return table
+
+
+def _groups(summary: Summary) -> Table:
+    """Groups of crops; strategies that all have the same quality share one row."""
+    table = _table("group", "metric", "strategy", "n", "quality")
+    for group, metrics in (summary.groups or {}).items():
+        for found in metrics:
+            rows = list(found.quality.items())
+            if len({value for _, value in rows}) == 1:
+                rows = [("all", rows[0][1])]
+            for arm, value in rows:
+                table.add_row(
+                    Text(group), Text(_metric_label(found.metric)), Text(arm), str(found.n), f"{value:.4f}"
+                )
+    return table
+
+
+def _word_order(summary: Summary) -> Table:
+    table = _table("strategy", "metric", "as written", "shuffled", "shift", "pairs")
+    for arm, metrics in (summary.word_order or {}).items():
+        for metric, found in metrics.items():
+            table.add_row(
+                Text(arm),
+                Text(_metric_label(metric)),
+                f"{found.plain:.4f}",
+                f"{found.shuffled:.4f}",
+                f"{found.shift:+.4f}",
+                str(found.n_pairs),
+            )
     return table
 
 
@@ -55,7 +92,8 @@ def _by_task(summary: Summary) -> Table:
     for name, strategy in summary.strategies.items():
         for task, part in strategy.by_task.items():
             tpf, accepted, _, decode, _ = _speed_cells(part)
-            quality = ", ".join(f"{value:.4f}" for value in part.quality.values()) or NOT_MEASURED
+            crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
+            quality = ", ".join(f"{value:.4f}" for value in crops) or NOT_MEASURED
             table.add_row(Text(name), task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
 
@@ -92,7 +130,10 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _metric_label(metric: str) -> str:
-    direction: Mapping[str, str] = {"text_ned": "text NED (low)", "formula_ned": "formula NED (low)"}
+    direction: Mapping[str, str] = PAGE_LABELS | {
+        "text_ned": "text NED (low)",
+        "formula_ned": "formula NED (low)",
+    }
     return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
 
 
@@ -106,7 +147,7 @@ def _legend(summary: Summary) -> str:
 
 def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    left: Sequence[str] = ("strategy", "task")
+    left: Sequence[str] = ("strategy", "task", "metric", "group")
     for column in columns:
         table.add_column(column, justify="left" if column in left else "right", overflow="fold")
     return table

@@ -22,7 +22,7 @@ from pydantic import Field, JsonValue
 
 from gravbench.analysis.counter_columns import Decoded
 from gravbench.errors import DataError
-from gravbench.records import Counters, Rounds, StopReason, Task, Times, Trace
+from gravbench.records import Counters, Rounds, SampleTask, StopReason, Times, Trace
 from gravbench.store.files import parse_record, read_records
 from gravbench.store.schema import GenError, GenRecord, GenStatus, ScoreRecord, StoredRecord
 
@@ -54,7 +54,7 @@ class ReferencePrediction(StoredRecord):
     schema_id: Literal["gravbench.prediction/1"] = Field(default="gravbench.prediction/1", alias="schema")
     sample_id: str
     rep: int
-    task: Task
+    task: SampleTask
     input_sha: str
     prompt_sha: str
     max_new_tokens: int

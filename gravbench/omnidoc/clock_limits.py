@@ -7,7 +7,7 @@ workers share one interpreter (13 threads by default) and machines differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gravbench.metrics.teds import TedsResult
@@ -43,10 +43,13 @@ def _reported(limit: ClockLimit) -> list[ClockLimit]:
     return [limit] if limit.estimated_s >= REPORTED_SHARE * limit.limit_s else []
 
 
-def matching_limits(page: str, official_windows: int) -> list[ClockLimit]:
-    """The merging search of a page, from the windows it reads."""
+def matching_limits(page: str, official_windows: int, *, searched: bool) -> list[ClockLimit]:
+    """The merging search of a page, from the windows it reads; one we left out is always reported."""
     seconds = official_windows * _SECONDS_PER_WINDOW
-    return _reported(ClockLimit(page, "prediction_merging", MERGING_LIMIT_S, seconds, "chunked assignment"))
+    limit = ClockLimit(page, "prediction_merging", MERGING_LIMIT_S, seconds, "chunked assignment")
+    if not searched:
+        return [replace(limit, stage="prediction_merging (left out here: beyond the work budget)")]
+    return _reported(limit)
 
 
 def teds_limits(page: str, table: int, teds: TedsResult) -> list[ClockLimit]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from rapidfuzz.distance import Levenshtein
-from rapidfuzz.process import cdist
-
 from gravbench.omnidoc.formula_inputs import FormulaInputs, reported_kind
 from gravbench.omnidoc.lines import Predicted
 from gravbench.suites.omnidocbench import FORMULA
+from gravbench.text.distance import edit_matrix
 
 TOLERANCE = 1e-12
 
@@ -105,7 +102,7 @@ def assign_runs(inputs: FormulaInputs, *, gaps: bool) -> list[tuple[int, ...]]:
         return []
     segments = _segments(inputs, limits_for(truths, predictions, gaps=gaps))
     texts = [" ".join(inputs.predicted.norm[number] for number in run) for runs in segments for run in runs]
-    edits = cdist(inputs.truth.norm, texts, scorer=Levenshtein.distance, dtype=np.int32).tolist()
+    edits: list[list[int]] = edit_matrix(inputs.truth.norm, texts).tolist()
     sizes = [len(text) for text in texts]
     inline = [
         int(len(run) == 1 and reported_kind(items[run[0]].item) == "equation_inline")

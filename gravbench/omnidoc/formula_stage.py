@@ -180,6 +180,7 @@ class FormulaStage:
         self._normalizer = normalizer
         self._image = image
         self.official_windows = 0
+        self.searched = True
 
     def _quick_rows(self, pool: Sequence[Predicted]) -> list[Row]:
         by_item = {id(predicted.item): predicted for predicted in pool}
@@ -187,6 +188,7 @@ class FormulaStage:
         lines = predicted_lines(ordered, self._normalizer)
         match = quick_match(self._truth, lines, self._image)
         self.official_windows += match.official_windows
+        self.searched = self.searched and match.searched
         return [_with_reported_kind(row) for row in match.rows]
 
     def _whole(self, pool: Sequence[Predicted], prefix: str, rewritten: int) -> Iterator[Candidate]:

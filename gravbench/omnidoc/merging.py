@@ -23,6 +23,8 @@ MAX_RUN_LINES = 160
 COMPILED_FROM_S = 1.5
 """Estimated seconds from which on loading the compiled search pays; an estimate from lengths, not a clock.
 Both searches give the same runs."""
+MAX_SEARCH_S = 60.0
+"""Estimated seconds beyond which nothing is merged; the official search would need hours and give up."""
 _SECONDS_PER_WORD = 1.1e-9
 _SECONDS_PER_CALL = 4e-7
 
@@ -44,11 +46,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Line groups after merging, their distances [truth, group], and the windows read officially."""
+    """Line groups after merging, their distances [truth, group], and the windows read officially.
+
+    `searched` is False where the search was left out for its size.
+    """
 
     groups: tuple[range, ...]
     distances: NDArray[np.float64]
     official_windows: int
+    searched: bool = True
 
 
 def _plain_sum(values: Sequence[float]) -> float:
@@ -208,7 +214,11 @@ def merge_predictions(truths: Sequence[str], lines: Sequence[str], distances: ND
     masked = np.asarray(settled.any(axis=0), dtype=np.bool_)
     open_truths = [int(i) for i in np.flatnonzero(~settled.any(axis=1))]
     wanted = [truths[i] for i in open_truths]
-    if _estimated_seconds(wanted, lines, int((~masked).sum())) < COMPILED_FROM_S:
+    seconds = _estimated_seconds(wanted, lines, int((~masked).sum()))
+    if seconds > MAX_SEARCH_S:
+        windows = sum(len(truth) for truth in wanted) * len(lines)
+        return Merged(_line_groups(len(lines), ()), distances, windows, searched=False)
+    if seconds < COMPILED_FROM_S:
         best = [plain_best_run(truths[i], lines, distances[i], masked) for i in open_truths]
     else:
         best = compiled_best_runs(wanted, lines, masked)

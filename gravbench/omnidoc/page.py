@@ -244,6 +244,7 @@ class PageScorer:
         formulas = [row for row in formulas if row not in unplaced]
         _measure([*text, *formulas, *unplaced, *tables])
         windows = match.official_windows + stage.official_windows
+        searched = match.searched and stage.searched
         latex = [item for found in items.values() for item in found if item.kind.startswith("latex")]
         return PageResult(
             image=page.image,
@@ -261,7 +262,7 @@ class PageScorer:
             repetition=find_repetition(markdown),
             latex_tables=len(latex),
             unconverted_latex_tables=len(items.get("latex_table", ())),
-            clock_limits=(*matching_limits(page.image, windows), *table_limits),
+            clock_limits=(*matching_limits(page.image, windows, searched=searched), *table_limits),
             errors=tuple(errors),
             crash=crash,
         )

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from gravbench.omnidoc.lines import Predicted, PredictedLines, TruthItem, TruthLines
-from gravbench.omnidoc.merging import merge_predictions
+from gravbench.omnidoc.merging import Merged, merge_predictions
 from gravbench.omnidoc.rows import IGNORED_CATEGORIES, Row
 from gravbench.suites.omnidocbench import FORMULA
 from gravbench.text.distance import distance_matrix, has_close_window, largest_distance, normalized_distance
@@ -33,6 +33,8 @@ class Match:
 
     rows: list[Row]
     official_windows: int
+    searched: bool = True
+    """False: there was too much to search for runs to merge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class _Found:
     distance: float
 
 
-def _assigned(pool: _Pool) -> tuple[_Pairs, list[int], int]:
+def _assigned(pool: _Pool) -> tuple[_Pairs, list[int], Merged]:
     """Assignment on merged lines; pairs further apart than 0.7 are undone."""
     distances = distance_matrix(pool.truth, pool.lines)
     merged = merge_predictions(pool.truth, pool.lines, distances)
@@ -95,7 +97,7 @@ def _assigned(pool: _Pool) -> tuple[_Pairs, list[int], int]:
             unmatched.append(truth)
         else:
             pairs.add(tuple(merged.groups[column]), [truth])
-    return pairs, unmatched, merged.official_windows
+    return pairs, unmatched, merged
 
 
 def _attach(pool: _Pool, pairs: _Pairs, unmatched: Sequence[int]) -> None:
@@ -263,7 +265,7 @@ def quick_match(truth: TruthLines, predicted: PredictedLines, image: str) -> Mat
     scored = [i for i, category in enumerate(truth.categories) if category not in IGNORED_CATEGORIES]
     free = [j for j in range(len(predicted.norm)) if j not in absorbed]
     pool = _pool(truth, scored, predicted, free)
-    pairs, unmatched, windows = _assigned(pool)
+    pairs, unmatched, merged = _assigned(pool)
     _attach(pool, pairs, unmatched)
     rows = _rows(pool, pairs, image) + _rows(furniture, furniture_pairs, image)
-    return Match(rows, windows)
+    return Match(rows, merged.official_windows, merged.searched)

@@ -50,8 +50,15 @@ def check_prompts(suite: Suite) -> None:
 
 
 def checkpoint_of(model: str | None, *, backend: str = "transformers") -> Path | None:
-    """Folder of `model`: the shipped one by name, else a path. The toy backend has a table of its own."""
+    """Folder of `model`: the shipped one by name, else a path or a hub id.
+
+    The toy backend has a table of its own.
+    """
     if model is None and backend == "toy":
         return None
     name = model or DEFAULT_MODEL
-    return shipped_model_dir(name) if name == DEFAULT_MODEL else Path(name)
+    if name == DEFAULT_MODEL:
+        return shipped_model_dir(name)
+    from gravbench.backends.hub import resolve_model
+
+    return resolve_model(name)

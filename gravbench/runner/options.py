@@ -40,6 +40,13 @@ class RunOptions:
     out: Path | None = None
     runs_root: Path = Path("runs")
     limit: int | None = None
+    stratify: str | None = None
+    pages: str | None = None
+    data: Path | None = None
+    allow_drift: tuple[str, ...] = ()
+    layout: str = "ground-truth"
+    layout_model: str | None = None
+    in_flight: int = 1
     seed: int = 0
     threads: int = 1
     max_errors: ErrorLimit = ErrorLimit(share=0.01)

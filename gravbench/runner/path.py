@@ -18,16 +18,21 @@ from gravbench.errors import NotComparableError
 from gravbench.pipeline import limit_samples, order_plan, suite_digest
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
+from gravbench.regions import PageSample
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.options import RunOptions
+from gravbench.runner.pages import OpenLayout, PageSetup, open_named_layout, page_cdm, page_setup
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
+from gravbench.scoring_pages import score_pages
 from gravbench.store.lock import RunLock
+from gravbench.store.predictions import write_missing_markdown
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Suite
+    from gravbench.suites.opening import OpenedSuite
     from gravbench.suites.samples import Sample
 
 OpenBackend = Callable[[RunOptions, "Suite"], Backend]
@@ -46,16 +51,19 @@ class Outcome:
 def run(
     options: RunOptions,
     suite: Suite,
-    samples: Sequence[Sample],
+    samples: Sequence[Sample | PageSample],
     *,
     open_backend: OpenBackend,
     progress: Progress,
     environ: Mapping[str, str],
     clocks: Clocks | None = None,
+    opened: OpenedSuite | None = None,
+    open_layout: OpenLayout = open_named_layout,
 ) -> Outcome:
     """Run (or continue) the plan of `options` and leave a complete run folder behind.
 
-    Folder and lock come before the model, so that a bad folder fails in a moment.
+    Folder and lock come before the model, so that a bad folder fails in a moment. `opened` says which copy of
+    the page data the samples come from.
     """
     clocks = clocks or Clocks()
     chosen = limit_samples(samples, options.limit)
@@ -66,8 +74,17 @@ def run(
             writable_root(options)
         backend = stack.enter_context(closing(open_backend(options, suite)))
         backend.check(options.strategies)
+        pages = page_setup(options, suite, chosen, opened=opened, open_layout=open_layout)
+        if pages is not None:
+            stack.enter_context(closing(pages.layout))
         manifest = build_manifest(
-            options, suite, chosen, backend.describe(), environment=environment, now=datetime.now(UTC)
+            options,
+            suite,
+            chosen,
+            backend.describe(),
+            environment=environment,
+            now=datetime.now(UTC),
+            pages=pages,
         )
         claim = (
             open_named(*named, manifest)
@@ -79,6 +96,9 @@ def run(
             suite=suite,
             samples={sample.sample_id: sample for sample in chosen},
             backend=backend,
+            reader=pages.reader(suite, backend, run_folder=claim.run.path, clock=clocks.monotonic_ns)
+            if pages
+            else None,
             session_id=uuid.uuid4().hex,
             progress=progress,
             clocks=clocks,
@@ -94,7 +114,7 @@ def run(
     )
 
 
-def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample]) -> Summary:
+def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample | PageSample]) -> Summary:
     """Score a finished run again from its records and rewrite its summary; no model is touched."""
     run_folder = RunDirectory(run_dir)
     manifest = run_folder.manifest()
@@ -110,31 +130,49 @@ def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample]) -> Summary:
         return write_results(run_folder, manifest, pairs, samples, reuse=False)
 
 
+def score_records(
+    records: Sequence[GenRecord],
+    samples: Sequence[Sample | PageSample],
+    *,
+    known: Sequence[ScoreRecord] = (),
+) -> list[ScoreRecord]:
+    """Scores of crop and page records against their suite; `known` scores of equal content are reused."""
+    page_samples = {s.sample_id: s for s in samples if isinstance(s, PageSample)}
+    references = {s.sample_id: s.reference for s in samples if not isinstance(s, PageSample)}
+    scores = score_generations([r for r in records if r.task != "page"], references, known=known)
+    if page_samples:
+        scores += score_pages(
+            [r for r in records if r.task == "page"], page_samples, known=known, cdm=page_cdm()
+        )
+    return scores
+
+
 def write_results(
     run_folder: RunDirectory,
     manifest: Manifest,
     pairs: Mapping[PairKey, Mapping[str, GenRecord]],
-    samples: Sequence[Sample],
+    samples: Sequence[Sample | PageSample],
     *,
     reuse: bool,
 ) -> Summary:
     """Score the pairs, write `score/` and `summary.json`. `reuse` takes stored scores of equal content."""
-    known: Sequence[ScoreRecord] = run_folder.scores(scorer_id()) if reuse else ()
+    pages = any(isinstance(sample, PageSample) for sample in samples)
+    scorer = scorer_id(pages=pages)
+    known: Sequence[ScoreRecord] = run_folder.scores(scorer) if reuse else ()
     ordered = [pairs[key] for key in sorted(pairs)]
-    scores = score_generations(
-        [record for arms in ordered for record in arms.values()],
-        {sample.sample_id: sample.reference for sample in samples},
-        known=known,
-    )
-    run_folder.write_scores(scorer_id(), scores)
+    records = [record for arms in ordered for record in arms.values()]
+    write_missing_markdown(run_folder.path, records)
+    scores = score_records(records, samples, known=known)
+    run_folder.write_scores(scorer, scores)
     summary = build_summary(
         manifest,
         ordered,
         scores,
-        signatures=signatures(),
+        signatures=signatures(pages=pages),
         quality_of=mean_quality,
         run_dir=str(run_folder.path),
         version=gravbench.__version__,
+        attributes={sample.sample_id: sample.attributes for sample in samples},
     )
     run_folder.write_summary(summary_json(summary) + b"\n")
     return summary
@@ -143,14 +181,15 @@ def write_results(
 def build_manifest(
     options: RunOptions,
     suite: Suite,
-    samples: Sequence[Sample],
+    samples: Sequence[Sample | PageSample],
     info: BackendInfo,
     *,
     environment: dict[str, JsonValue],
     now: datetime,
+    pages: PageSetup | None = None,
 ) -> Manifest:
     """The immutable plan. `identity` holds exactly the fields that two runs must share to be one run."""
-    identity = build_identity(options, suite, samples, info)
+    identity = build_identity(options, suite, samples, info, pages=pages)
     identity_sha = sha256_of(identity)
     return Manifest(
         run_id=run_name(suite.name, model_digest=info.model_digest, identity_sha=identity_sha, now=now),
@@ -168,12 +207,18 @@ def build_manifest(
             "reps": 1,
             "concurrency": 1,
             "temperature": 0,
+            "data": pages.data if pages else None,
         },
     )
 
 
 def build_identity(
-    options: RunOptions, suite: Suite, samples: Sequence[Sample], info: BackendInfo
+    options: RunOptions,
+    suite: Suite,
+    samples: Sequence[Sample | PageSample],
+    info: BackendInfo,
+    *,
+    pages: PageSetup | None = None,
 ) -> dict[str, JsonValue]:
     """Every field that can move a prediction, a counter or a score; no path, no clock, no host."""
     return {
@@ -195,5 +240,6 @@ def build_identity(
         "model_digest": info.model_digest,
         "device": info.device,
         "dtype": info.dtype,
-        "scorer": scorer_id(),
+        "scorer": scorer_id(pages=pages is not None),
+        **(pages.identity() if pages else {}),
     }

@@ -12,9 +12,13 @@ from pydantic import JsonValue, ValidationError
 
 from gravbench.errors import EngineError, GravbenchError
 from gravbench.pipeline import request_for
+from gravbench.pipeline.page import PageReader, PageReading
 from gravbench.protocols import Backend
-from gravbench.records import DecodeConfig, Generation, Task, Trace
+from gravbench.records import DecodeConfig, Generation, SampleTask, Trace
+from gravbench.regions import PageSample
 from gravbench.runner.folder import Claim
+from gravbench.runner.pages import budget_of, prompt_sha
+from gravbench.store.predictions import write_markdown
 from gravbench.store.rundir import EventLog, PairKey, complete_pairs, next_attempts
 from gravbench.store.schema import (
     GenError,
@@ -58,8 +62,9 @@ class Session:
 
     claim: Claim
     suite: Suite
-    samples: Mapping[str, Sample]
+    samples: Mapping[str, Sample | PageSample]
     backend: Backend
+    reader: PageReader | None = None
     session_id: str
     progress: Progress
     clocks: Clocks
@@ -120,6 +125,8 @@ class Session:
                 for entry in group:
                     record = self._one(entry, attempt=attempts.get(key, 0) + 1)
                     writer.append(record_bytes(record))
+                    if record.task == "page":
+                        write_markdown(self.claim.run.path, record)
                     arms[entry.arm] = record
                     self._done += 1
                     self._failed += record.status != "ok"
@@ -131,20 +138,21 @@ class Session:
 
     def _warm_up(self, pending: Sequence[Sequence[PlanEntry]]) -> None:
         """One unrecorded request per task and arm; a sample that fails gives way to the next, up to a cap."""
-        warm: dict[tuple[Task, str], int] = {}
+        warm: dict[tuple[SampleTask, str], int] = {}
         for group in pending:
             task = self.samples[group[0].sample_id].task
             for entry in group:
                 tries = warm.get((task, entry.arm), 0)
                 if tries < WARM_UP_TRIES:
-                    generation = self._call(entry)
+                    generation = self._call(entry).generation
                     warm[task, entry.arm] = WARM_UP_TRIES if generation.stop_reason != "error" else tries + 1
         self._log("warm_up", {"requests": len(warm)})
 
     def _one(self, entry: PlanEntry, *, attempt: int) -> GenRecord:
         sample = self.samples[entry.sample_id]
         submit_ns = self.clocks.monotonic_ns() - self._started_ns
-        generation = self._call(entry)
+        reading = self._call(entry)
+        generation = reading.generation
         done_ns = self.clocks.monotonic_ns() - self._started_ns
 
         def record(status: GenStatus, error: GenError | None, trace: Trace | None) -> GenRecord:
@@ -159,8 +167,8 @@ class Session:
                 task=sample.task,
                 suite_sha=str(self.claim.manifest.identity["suite_sha"]),
                 input_sha=sample.image_sha256,
-                prompt_sha=sha256_text(self.suite.prompts[sample.task]),
-                max_new_tokens=self.suite.max_new_tokens[sample.task],
+                prompt_sha=prompt_sha(self.suite, sample),
+                max_new_tokens=budget_of(self.suite, sample, reading.detail),
                 status=status,
                 error=error,
                 stop_reason=generation.stop_reason,
@@ -169,6 +177,7 @@ class Session:
                 text=generation.text,
                 text_sha=sha256_text(generation.text),
                 trace=trace,
+                page=reading.detail,
                 submit_ns=submit_ns,
                 done_ns=done_ns,
             )
@@ -183,11 +192,15 @@ class Session:
                 "invalid_record", GenError(kind="InvalidRecord", message=message, stage="record"), None
             )
 
-    def _call(self, entry: PlanEntry) -> Generation:
-        request = request_for(self.samples[entry.sample_id], self.suite)
-        decode = DecodeConfig(strategy=entry.arm, max_new_tokens=request.max_new_tokens)
+    def _call(self, entry: PlanEntry) -> PageReading:
+        sample = self.samples[entry.sample_id]
         try:
-            return self.backend.generate(request, decode)
+            if isinstance(sample, PageSample):
+                assert self.reader is not None, "a plan with pages needs a reader"
+                return self.reader.read(sample, strategy=entry.arm)
+            request = request_for(sample, self.suite)
+            decode = DecodeConfig(strategy=entry.arm, max_new_tokens=request.max_new_tokens)
+            return PageReading(generation=self.backend.generate(request, decode), detail=None)
         except GravbenchError:
             raise
         except MemoryError as error:
@@ -199,13 +212,14 @@ class Session:
             self._log(
                 "fault", {"sample_id": entry.sample_id, "arm": entry.arm, "traceback": traceback.format_exc()}
             )
-            return Generation(
-                request_id=request.request_id,
+            failed = Generation(
+                request_id=entry.sample_id,
                 text="",
                 token_ids=(),
                 stop_reason="error",
                 error=f"{type(error).__name__}: {error}",
             )
+            return PageReading(generation=failed, detail=None)
 
     def _log(self, kind: str, details: Mapping[str, JsonValue]) -> None:
         if self._events is not None:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import orjson
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from gravbench.records import Record, Rounds, StopReason, Task, Trace
+from gravbench.records import Record, Rounds, SampleTask, StopReason, Trace
+from gravbench.store.page_schema import PageDetail
 
 GenStatus = Literal["ok", "error", "invalid_record"]
 Phase = Literal["generating", "scoring", "complete", "interrupted", "failed"]
@@ -97,7 +98,7 @@ class GenRecord(StoredRecord):
     rep: int = Field(ge=0)
     slot: int = Field(ge=0)
     attempt: int = Field(ge=1)
-    task: Task
+    task: SampleTask
     suite_sha: str
     input_sha: str
     prompt_sha: str
@@ -110,6 +111,8 @@ class GenRecord(StoredRecord):
     text: str
     text_sha: str
     trace: Trace | None
+    page: PageDetail | None = None
+    """Regions and stage times of a page; `None` for crops, and for a page that failed before its regions."""
     timing_source: Literal["engine"] = "engine"
     submit_ns: int = Field(ge=0)
     done_ns: int = Field(ge=0)
@@ -140,7 +143,7 @@ class ScoreRecord(StoredRecord):
     sample_id: str
     arm: str
     rep: int = Field(default=0, ge=0)
-    task: Task
+    task: SampleTask
     metric: str
     signature: str
     value: float | None

@@ -20,20 +20,63 @@ from gravbench.suites.samples import Sample, contained_path, describe_fault, rea
 __all__ = ["Manifest", "Sample", "Suite", "list_suites", "load_samples", "load_suite"]
 
 MAX_MANIFEST_BYTES = 1024 * 1024
+DIGEST = r"^[0-9a-f]{64}$"
 Positive = Annotated[StrictInt, Field(ge=1)]
 
 
+class PageSet(Record):
+    """The `[pages]` table: an OmniDocBench folder, and which of its pages belong to the suite.
+
+    Either `data` (a folder beside the manifest) or `place` (a folder under GRAVBENCH_DATA, or --data).
+    """
+
+    data: str | None = Field(default=None, min_length=1)
+    place: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
+    annotations: str = "OmniDocBench.json"
+    annotation_sha256: str = Field(pattern=DIGEST)
+    release: str = Field(min_length=1)
+    """What a complete copy may be called; a partial one is named as partial."""
+    release_pages: Positive
+    digests: str | None = None
+    """JSON file in the data folder: image name -> digest of its annotation and image."""
+    subsets: tuple[str, ...] = ()
+    """Keep pages whose `page_attribute.subset` is one of these; empty keeps all."""
+    subset_pages: Positive | None = None
+    """How many pages of a complete copy those subsets hold."""
+    select: tuple[str, ...] = ()
+    """Keep pages whose image stem is one of these; empty keeps all."""
+    crop_grid: Positive = 1
+    """Region crops are padded with their background to multiples of this many pixels."""
+    repository: str | None = None
+    revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    """Dataset on the Hugging Face hub and its pinned commit, for `gravbench suites fetch`."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> PageSet:
+        if (self.data is None) == (self.place is None):
+            raise ValueError("give exactly one of data and place")
+        if (self.repository is None) != (self.revision is None):
+            raise ValueError("repository and revision belong together")
+        return self
+
+
 class Manifest(Record):
-    """The keys of a suite's TOML file; `data` is relative to its folder, an empty `select` means all."""
+    """The keys of a suite's TOML file; `data` is relative to its folder, an empty `select` means all.
+
+    `crops` suites have samples of their own and may add pages; `pages` suites have pages alone; `page-crops`
+    suites cut their samples from the pages, those of `languages` alone when it is not empty.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
     version: Positive
     description: str
-    kind: Literal["crops"]
-    data: str = Field(min_length=1)
+    kind: Literal["crops", "pages", "page-crops"]
+    data: str = ""
     annotations: str = "samples.jsonl"
-    annotation_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    annotation_sha256: str = Field(default="", pattern=rf"^$|{DIGEST}")
     select: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    pages: PageSet | None = None
     prompts: dict[Task, str]
     max_new_tokens: dict[Task, Positive]
     metrics: dict[Task, tuple[str, ...]]
@@ -44,6 +87,17 @@ class Manifest(Record):
         if not self.prompts or any(set(table) != set(self.prompts) for table in tables):
             named = [sorted(table) for table in tables]
             raise ValueError(f"prompts, max_new_tokens and metrics must name the same tasks, not {named}")
+        return self
+
+    @model_validator(mode="after")
+    def _kind_has_its_data(self) -> Manifest:
+        own = bool(self.data), bool(self.annotation_sha256)
+        if self.kind == "crops" and own != (True, True):
+            raise ValueError("a crops suite needs data and annotation_sha256")
+        if self.kind != "crops" and (own != (False, False) or self.pages is None):
+            raise ValueError(
+                f"a {self.kind} suite has a [pages] table, and neither data nor annotation_sha256"
+            )
         return self
 
 
@@ -91,7 +145,12 @@ def list_suites(*, root: Path | None = None) -> tuple[Suite, ...]:
 
 
 def load_samples(suite: Suite) -> tuple[Sample, ...]:
-    """Samples sorted by `sample_id`, every digest checked; those of `select` alone when it is not empty."""
+    """Own crops sorted by `sample_id`, every digest checked; those of `select` alone when it is not empty.
+
+    Suites of other kinds have none: `gravbench.suites.opening` finds their pages.
+    """
+    if suite.kind != "crops":
+        return ()
     data_dir = suite.data_dir
     if not data_dir.is_dir():
         raise DataError(
@@ -130,7 +189,8 @@ def _read(path: Path) -> Suite:
     if manifest.name != path.stem:
         raise DataError(f"{path}: field name: {manifest.name!r}, expected {path.stem!r} as in the file name")
     suite = Suite.model_validate({**manifest.model_dump(), "manifest_path": str(path.resolve())})
-    _ = suite.data_dir
+    if suite.data:
+        _ = suite.data_dir
     return suite
 
 

@@ -93,6 +93,14 @@ def draw_table(rng: random.Random, plan: TablePlan) -> tuple[Image.Image, Anchor
     draw = ImageDraw.Draw(mask)
     left = rng.randint(3, canvas[0] - plan.xs[-1] - 4)
     top = rng.randint(3, canvas[1] - plan.ys[-1] - 4)
+    anchors = ink_table(draw, plan, left, top, rng=rng)
+    return develop(mask, wear, rng), rotate_points(anchors, wear.degrees, canvas)
+
+
+def ink_table(
+    draw: ImageDraw.ImageDraw, plan: TablePlan, left: int, top: int, *, rng: random.Random
+) -> Anchors:
+    """Draw rules and cells of a plan onto an ink mask, its corner at (left, top); anchors as `draw_table`."""
     _draw_rules(draw, plan, left, top, thick=rng.choice((1, 1, 2)), level=rng.randint(120, 255))
     anchors: Anchors = [None] * len("<table>")
     for row in range(plan.text.rows):
@@ -104,7 +112,7 @@ def draw_table(rng: random.Random, plan: TablePlan) -> tuple[Image.Image, Anchor
                 anchors += [None] * len("</td>")
         anchors += [None] * len("</tr>")
     anchors += [None] * len("</table>")
-    return develop(mask, wear, rng), rotate_points(anchors, wear.degrees, canvas)
+    return anchors
 
 
 def _draw_cell(draw: ImageDraw.ImageDraw, plan: TablePlan, cell: Cell, left: int, top: int) -> Anchors:

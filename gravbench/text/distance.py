@@ -21,15 +21,22 @@ def normalized_distance(a: str, b: str) -> float:
     return edit_distance(a, b) / longer if longer else 0.0
 
 
+def edit_matrix(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.int32]:
+    """Edit distances, [rows, columns]; columns that repeat are measured once."""
+    if not rows or not columns:
+        return np.zeros((len(rows), len(columns)), dtype=np.int32)
+    places: dict[str, int] = {}
+    numbers = [places.setdefault(column, len(places)) for column in columns]
+    edits = cdist(rows, list(places), scorer=Levenshtein.distance, dtype=np.int32)
+    return np.asarray(edits if len(places) == len(columns) else edits[:, numbers], dtype=np.int32)
+
+
 def distance_matrix(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.float64]:
     """Normalised distances, [rows, columns]."""
-    if not rows or not columns:
-        return np.zeros((len(rows), len(columns)))
-    edits = cdist(rows, columns, scorer=Levenshtein.distance, dtype=np.int32)
-    row_lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
-    column_lengths = np.fromiter((len(column) for column in columns), dtype=np.int64, count=len(columns))
+    row_lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    column_lengths = np.array([len(column) for column in columns], dtype=np.int64)
     longer = np.maximum(row_lengths[:, None], column_lengths[None, :])
-    return np.asarray(edits / np.maximum(longer, 1), dtype=np.float64)
+    return np.asarray(edit_matrix(rows, columns) / np.maximum(longer, 1), dtype=np.float64)
 
 
 def largest_distance(length: int, share: float, *, strict: bool) -> int:

@@ -55,9 +55,9 @@ def wait_until_it_writes(worker: subprocess.Popen[bytes], shard: Path) -> None:
 def test_main_job_prints_the_table(capfd: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(RUN) == 0
     captured = capfd.readouterr()
-    assert "12/12 (100.0%)" in captured.out
+    assert "14/14 (100.0%)" in captured.out
     assert max(map(len, captured.out.splitlines())) <= 100
-    assert "24 of 24 generations" in captured.err
+    assert "28 of 28 generations" in captured.err
 
 
 def test_json_is_one_document_of_the_contract(capfd: pytest.CaptureFixture[str]) -> None:
@@ -73,17 +73,17 @@ def test_json_is_one_document_of_the_contract(capfd: pytest.CaptureFixture[str])
     assert (document["schema"], document["suite"], document["n_samples"]) == (
         "gravbench.summary/1",
         "smoke",
-        12,
+        14,
     )
     assert set(document["strategies"]) == {"ar", spec}
     for strategy in document["strategies"].values():
-        assert set(strategy["quality"]) == {"text_ned", "table_teds", "formula_ned"}
+        assert {"text_ned", "table_teds", "formula_ned", "text_block_Edit_dist"} <= set(strategy["quality"])
         assert {"tpf_all", "accepted_draft", "tau_round", "rounds", "tokens_out"} <= set(strategy["counters"])
         assert strategy["failed"] == 0
     arm = document["strategies"][spec]
-    assert arm["identical_to_ar"]["n"] == 12
+    assert arm["identical_to_ar"]["n"] == 14
     assert arm["identical_to_ar"]["share"] == 1.0
-    for kind in ("decode", "request"):
+    for kind in ("decode", "request", "page"):
         speedup = arm["speedup"][kind]
         assert speedup["low"] <= speedup["value"] <= speedup["high"]
     assert "speedup" not in document["strategies"]["ar"]
@@ -170,7 +170,7 @@ def test_failed_samples_beyond_the_limit_exit_3_with_results(
     captured = capfd.readouterr()
     document = json.loads(captured.out)
     assert document["strategies"]["ar"]["failed"] == 1
-    assert "error: 1 of 12 samples failed, more than --max-errors 1% allows" in captured.err
+    assert "error: 1 of 14 samples failed, more than --max-errors 1% allows" in captured.err
     assert run_command_line([*RUN, "--out", "r", "--quiet", "--max-errors", "1"]) == 0
 
 

@@ -74,15 +74,15 @@ def test_image_that_does_not_decode_is_a_failed_sample(
     (data / "samples.jsonl").write_bytes(annotations)
     manifest = Path("suites/smoke.toml")
     digest = hashlib.sha256(annotations).hexdigest()
-    stated = re.sub(r'(?<=annotation_sha256 = ")\w+', digest, manifest.read_text("utf-8"))
+    stated = re.sub(r'(?<=annotation_sha256 = ")\w+', digest, manifest.read_text("utf-8"), count=1)
     manifest.write_text(stated, "utf-8")
     arguments = ["run", "--suite", str(manifest), "--out", "r", "--model", str(checkpoint), "--json"]
     assert run_command_line(arguments) == 3
     captured = capfd.readouterr()
     document = json.loads(captured.out)
     for strategy in document["strategies"].values():
-        assert (strategy["failed"], strategy["n_samples"], strategy["counters"]["samples"]) == (1, 12, 11)
-    assert document["strategies"]["selfspec"]["identical_to_ar"]["of"] == 11
+        assert (strategy["failed"], strategy["n_samples"], strategy["counters"]["samples"]) == (1, 14, 13)
+    assert document["strategies"]["selfspec"]["identical_to_ar"]["of"] == 13
     assert "table-000.png" in Path("r/gen/000.jsonl").read_text("utf-8")
     assert "Traceback" not in captured.err
     assert run_command_line(["score", "r", "--json"]) == 0

@@ -1,6 +1,8 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 from run_support import gen_record
 
 from gravbench.analysis.divergence import audit
@@ -46,8 +48,23 @@ def test_integer_logits_leave_no_tie_so_a_changed_token_is_a_violation() -> None
 
 
 def test_exact_model_has_no_noise() -> None:
-    assert measured_tau(model(), {"s": request()}, {"s": encode(TEXT)}, window_rows=9) == 0.0
-    assert measured_tau(model(), {}, {}, window_rows=9) == 0.0
+    exact = model()
+    assert measured_tau(exact, exact, {"s": request()}, {"s": encode(TEXT)}, window_rows=9) == 0.0
+    assert measured_tau(exact, exact, {}, {}, window_rows=9) == 0.0
+
+
+class Coarse(ToyModel):
+    """The toy with every winner's logit off by a quarter: its top-two gap is 1.25 instead of 1."""
+
+    @staticmethod
+    def _logits(winners: Sequence[int]) -> torch.Tensor:
+        logits = ToyModel._logits(winners)
+        return torch.where(logits == 2, 2.25, logits)
+
+
+def test_noise_is_what_the_run_and_the_exact_pass_disagree_by() -> None:
+    coarse = Coarse(ToyTable(), script_of=lambda _request: encode(TEXT))
+    assert measured_tau(coarse, model(), {"s": request()}, {"s": encode(TEXT)}, window_rows=9) == 0.25
 
 
 def test_referee_of_another_checkpoint_is_refused(tmp_path: Path) -> None:

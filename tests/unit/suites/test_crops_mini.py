@@ -24,8 +24,8 @@ def samples() -> tuple[Sample, ...]:
     return load_samples(load_suite("crops-mini"))
 
 
-def test_two_suites_ship() -> None:
-    assert [suite.name for suite in list_suites()] == ["crops-mini", "smoke"]
+def test_crops_mini_and_smoke_ship() -> None:
+    assert {"crops-mini", "smoke"} <= {suite.name for suite in list_suites()}
 
 
 def test_crops_mini_has_120_texts_60_tables_60_formulas(samples: tuple[Sample, ...]) -> None:

@@ -81,7 +81,7 @@ def test_marks_of_another_run_are_not_read() -> None:
         r"\def\a{b}", r"\gdef\alpha{Z}", r"\global\everymath{x}", r"\catcode`\$=12", r"\input{/etc/x}",
         r"\write18{ls}", r"\openout15=x", r"\csname end\endcsname", r"\end{document}", r"\end {document}",
         r"\special{x}", r"\pdfliteral{x}", r"a^^5cinput", r"\shipout\hbox{}", r"\loop\repeat",
-        r"\footnote{x}", r"\begin{equation}x\end{equation}", r"\everymath{x}", r"\newpage", r"\begin{align*}x",
+        r"\footnote{x}", r"\begin{equation}x\end{equation}", r"\everymath{x}", r"\eject", r"\begin{align*}x",
         r"\renewcommand{\a}{b}", r"\setcounter{page}{9}", r"\batchmode", r"\read16 to\x", r"\message{x}",
     ],
 )  # fmt: skip
@@ -89,16 +89,26 @@ def test_what_could_reach_beyond_its_page_runs_alone(body: str) -> None:
     assert must_run_alone(body)
 
 
+@pytest.mark.parametrize("body", [r"\frac{a", "a}{b", r"\begin{array}{l} x", r"x \end{array}", r"\\{"])
+def test_an_open_group_runs_alone(body: str) -> None:
+    """Nothing behind it in the batch could be trusted."""
+    assert must_run_alone(body)
+
+
+def test_escaped_braces_open_no_group() -> None:
+    assert not must_run_alone(r"\left\{ x \right\} \\{}")
+
+
 @pytest.mark.parametrize(
     "body",
     [
         r"\frac{a}{b}", r"\begin{array}{l} x \end{array}", r"\left. x \right.", r"\text{a}",
-        r"\begin{tabular}{c} x \end{tabular}", r"\definecolorless", r"\inputs", r"\end{arrdy}", r"\reference",
-        r"\begin{aligned} a \end{aligned}", r"\readable", r"\partial", r"\marked x",
+        r"\begin{tabular}{c} x \end{tabular}", r"\definecolorless", r"\inputs", r"\reference",
+        r"\begin{aligned} a \end{aligned}", r"\readable", r"\partial", r"\begin{arrdy}\end{arrdy}",
     ],
 )  # fmt: skip
 def test_ordinary_formulas_share_a_batch(body: str) -> None:
-    assert not must_run_alone(body.replace(r"\marked x", "x"))
+    assert not must_run_alone(body)
 
 
 def test_paper_grows_with_the_number_of_tokens() -> None:

@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gravbench.records import TASKS, Request
+from gravbench.records import Request
 from gravbench.store.schema import PlanEntry, sha256_of
+from gravbench.suites.selection import S, Selectable, take
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Suite
@@ -19,24 +20,12 @@ def suite_digest(suite: Suite) -> str:
     return sha256_of(suite.model_dump(mode="json", exclude={"description", "manifest_path", "data"}))
 
 
-def limit_samples(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
-    """The first `limit` samples, taken from every task in proportion (largest remainder, in task order).
-
-    Proportional, so that a short run measures the same mixture; the order of `samples` is kept.
-    """
-    if limit is None or limit >= len(samples):
-        return tuple(samples)
-    by_task = {task: [s for s in samples if s.task == task] for task in TASKS}
-    shares = {task: limit * len(group) / len(samples) for task, group in by_task.items()}
-    quota = {task: int(share) for task, share in shares.items()}
-    by_remainder = sorted(TASKS, key=lambda task: quota[task] - shares[task])
-    for task in by_remainder[: limit - sum(quota.values())]:
-        quota[task] += 1
-    kept = {s.sample_id for task, group in by_task.items() for s in group[: quota[task]]}
-    return tuple(s for s in samples if s.sample_id in kept)
+def limit_samples(samples: Sequence[S], limit: int | None) -> tuple[S, ...]:
+    """The first `limit` samples, taken from every task in proportion, in the order of `samples`."""
+    return take(samples, limit)
 
 
-def order_plan(samples: Sequence[Sample], arms: Sequence[str], *, seed: int) -> tuple[PlanEntry, ...]:
+def order_plan(samples: Sequence[Selectable], arms: Sequence[str], *, seed: int) -> tuple[PlanEntry, ...]:
     """Interleaved plan: samples shuffled by `seed`, arms of one sample next to each other.
 
     Samples go in blocks of two: the block's first sample runs the arms in a random order, the second in

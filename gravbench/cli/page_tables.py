@@ -1,0 +1,134 @@
+"""What `gravbench run` adds for pages: whose pages, where the time goes, what decoding's gain is worth."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.analysis.pages import STAGES, PagesSummary
+from gravbench.analysis.speed import Speedup
+from gravbench.analysis.summary import Summary
+
+PAGE_LABELS = {
+    "text_block_Edit_dist": "text edit (low)",
+    "display_formula_Edit_dist": "formula edit (low)",
+    "display_formula_CDM": "CDM (high)",
+    "table_TEDS": "TEDS (high)",
+    "table_TEDS_structure_only": "TEDS-S (high)",
+    "reading_order_Edit_dist": "order edit (low)",
+    "overall": "Overall",
+}
+"""Official metrics under names that fit a terminal."""
+
+
+def page_parts(summary: Summary) -> list[RenderableType]:
+    """Tables for suites with pages; empty without."""
+    pages = {arm: s.pages for arm, s in summary.strategies.items() if s.pages is not None}
+    if not pages:
+        return []
+    parts: list[RenderableType] = []
+    label = (summary.data or {}).get("label")
+    if label:
+        parts.append(Text(f"data: {label}", style="bold"))
+    parts += [_official(summary), _stages(pages), _regions(pages)]
+    for arm, page in pages.items():
+        speedups = summary.strategies[arm].by_task["page"].speedup
+        if page.amdahl is not None and speedups is not None:
+            parts.append(Text(_amdahl_line(arm, page, speedups.page)))
+    if "overall" not in next(iter(summary.strategies.values())).quality:
+        parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
+    return parts
+
+
+def _official(summary: Summary) -> Table:
+    """Official values; all metrics in 0..1, Overall in 0..100."""
+    names = [name for name in PAGE_LABELS if any(name in s.quality for s in summary.strategies.values())]
+    labels = (PAGE_LABELS[name] for name in names)
+    table = Table(
+        "strategy", *labels, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="official page scores"
+    )
+    table.title_justify = "left"
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for arm, strategy in summary.strategies.items():
+        values = (strategy.quality.get(name) for name in names)
+        table.add_row(
+            Text(arm),
+            *(
+                "-" if v is None else f"{v:.2f}" if n == "overall" else f"{v:.4f}"
+                for n, v in zip(names, values, strict=True)
+            ),
+        )
+    return table
+
+
+def _stages(pages: dict[str, PagesSummary]) -> Table:
+    names = (*STAGES, "other", "total")
+    table = Table(
+        "strategy", *names, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="ms per page, by stage"
+    )
+    table.title_justify = "left"
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for arm, page in pages.items():
+        count = max(page.n_pages, 1)
+        table.add_row(Text(arm), *(f"{page.stages_ns[name] / count / 1e6:.0f}" for name in names))
+    return table
+
+
+def _regions(pages: dict[str, PagesSummary]) -> Table:
+    columns = (
+        "strategy",
+        "task",
+        "regions",
+        "tokens",
+        "TPF",
+        "accepted/round",
+        "loops",
+        "at budget",
+        "failed",
+    )
+    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="regions of pages")
+    table.title_justify = "left"
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for arm, page in pages.items():
+        for task, region in page.regions.items():
+            table.add_row(
+                Text(arm),
+                task,
+                str(region.regions),
+                str(region.tokens_out),
+                _number(region.tpf_all),
+                _number(region.accepted_draft),
+                str(region.loops),
+                str(region.stopped_by_length),
+                str(region.failed),
+            )
+    return table
+
+
+def _amdahl_line(arm: str, page: PagesSummary, measured: Speedup | None) -> str:
+    split = page.amdahl
+    assert split is not None
+    interval = ""
+    if measured is not None and measured.low is not None and measured.high is not None:
+        interval = f" [{measured.low:.2f}, {measured.high:.2f}]"
+    return (
+        f"{arm}: page speedup {split.measured:.2f}x{interval}; decode {split.decode_speedup:.2f}x on "
+        f"{split.decode_share:.0%} of ar's page time predicts {split.predicted:.2f}x "
+        f"(residual {split.residual:+.2f})"
+    )
+
+
+def _missing(summary: Summary) -> str:
+    quality = next(iter(summary.strategies.values())).quality
+    parts = ("text_block_Edit_dist", "table_TEDS", "display_formula_CDM")
+    missing = [PAGE_LABELS[name] for name in parts if name not in quality]
+    return f"{', '.join(missing)} not scored"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

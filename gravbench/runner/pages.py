@@ -1,0 +1,134 @@
+"""What a run needs beside the backend when its suite has pages: a layout, budgets, and the data's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from gravbench.errors import UsageError
+from gravbench.pipeline.assembly import ASSEMBLER
+from gravbench.pipeline.page import PageReader
+from gravbench.protocols import Backend
+from gravbench.regions import LayoutProvider, PageSample
+from gravbench.runner.options import RunOptions
+from gravbench.store.page_schema import PageDetail
+from gravbench.store.schema import sha256_of
+
+if TYPE_CHECKING:
+    from gravbench.omnidoc.cdm import Cdm
+    from gravbench.suites.manifest import Suite
+    from gravbench.suites.opening import OpenedSuite
+    from gravbench.suites.samples import Sample
+
+OpenLayout = Callable[[RunOptions], LayoutProvider]
+CROPS_FOLDER = ".crops"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSetup:
+    """The open layout of a run with pages, and which copy of the data it reads."""
+
+    layout: LayoutProvider
+    crop_grid: int
+    data: dict[str, JsonValue] | None
+    in_flight: int
+
+    def identity(self) -> dict[str, JsonValue]:
+        """Fields of the run's identity that only runs with pages have; each can move a score."""
+        return {
+            "assembler": ASSEMBLER,
+            "layout": self.layout.describe().model_dump(mode="json"),
+            "crop_grid": self.crop_grid,
+            "in_flight": self.in_flight,
+        }
+
+    def reader(
+        self, suite: Suite, backend: Backend, *, run_folder: Path, clock: Callable[[], int]
+    ) -> PageReader:
+        """The reader of this run's pages; its scratch folder lies in the run folder."""
+        return PageReader(
+            backend=backend,
+            layout=self.layout,
+            budgets=suite.max_new_tokens,
+            crops=run_folder / CROPS_FOLDER,
+            clock=clock,
+            crop_grid=self.crop_grid,
+            in_flight=self.in_flight,
+        )
+
+
+def page_setup(
+    options: RunOptions,
+    suite: Suite,
+    samples: Sequence[Sample | PageSample],
+    *,
+    opened: OpenedSuite | None,
+    open_layout: OpenLayout,
+) -> PageSetup | None:
+    """The setup when there are pages among the samples, else `None`."""
+    if not any(isinstance(sample, PageSample) for sample in samples):
+        return None
+    if options.in_flight > 1 and options.backend in ("transformers", "toy"):
+        raise UsageError(
+            f"--in-flight {options.in_flight}: backend '{options.backend}' takes one request at a time",
+            hint="Use --in-flight 1, or a server backend.",
+        )
+    return PageSetup(
+        layout=open_layout(options),
+        crop_grid=suite.pages.crop_grid if suite.pages else 1,
+        data=data_document(opened) if opened is not None else None,
+        in_flight=options.in_flight,
+    )
+
+
+def data_document(opened: OpenedSuite) -> dict[str, JsonValue] | None:
+    """Which pages were run, for manifest and summary: a partial copy is never called the whole."""
+    if opened.pages is None:
+        return None
+    return {
+        "label": opened.data_label,
+        "partial": opened.pages.partial or len(opened.page_samples) < len(opened.pages.samples),
+        "drifted": opened.pages.drifted,
+        "folder": str(opened.pages.folder.resolve()),
+        "pages_in_run": len(opened.page_samples),
+        "pages_in_copy": opened.pages.entries,
+        "annotation_sha256": opened.pages.annotation_sha256,
+    }
+
+
+def open_named_layout(options: RunOptions) -> LayoutProvider:
+    """The layout provider of --layout."""
+    from gravbench.backends.layouts import open_layout
+
+    return open_layout(
+        options.layout, model=options.layout_model, device=options.device, threads=options.threads
+    )
+
+
+def page_cdm() -> Cdm:
+    """CDM with its shared cache, or the reason why this machine cannot render formulas."""
+    from gravbench.metrics.cdm import default_cache_dir
+    from gravbench.omnidoc.cdm import find_cdm
+
+    return find_cdm(default_cache_dir())
+
+
+def prompt_sha(suite: Suite, sample: Sample | PageSample) -> str:
+    """Hash of the prompt, or for a page of all prompts by task."""
+    if isinstance(sample, PageSample):
+        return sha256_of({str(task): text for task, text in suite.prompts.items()})
+    from gravbench.store.schema import sha256_text
+
+    return sha256_text(suite.prompts[sample.task])
+
+
+def budget_of(suite: Suite, sample: Sample | PageSample, detail: PageDetail | None) -> int:
+    """Output tokens a sample may have; for a page the sum over its regions."""
+    if isinstance(sample, PageSample):
+        regions = detail.regions if detail is not None else ()
+        return max(1, sum(suite.max_new_tokens[region.task] for region in regions))
+    return suite.max_new_tokens[sample.task]

@@ -1,0 +1,120 @@
+"""A suite with its samples: own crops, pages from a data folder, or crops cut from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import DataError, UsageError
+from gravbench.regions import PageSample
+from gravbench.suites.manifest import PageSet, Suite, load_samples
+from gravbench.suites.page_crops import crop_samples
+from gravbench.suites.pages import PageData, digest_images, read_page_folder
+from gravbench.suites.samples import Sample, contained_path
+from gravbench.suites.selection import match_pages, take
+
+AnySample = Sample | PageSample
+DATA_VARIABLE = "GRAVBENCH_DATA"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which samples: `--pages`, `--limit`, `--stratify`, `--seed`; and `--allow-drift suite`."""
+
+    pages: str | None = None
+    limit: int | None = None
+    stratify: str | None = None
+    seed: int = 0
+    allow_drift: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedSuite:
+    """A suite's chosen samples. `pages` says which copy of the page data they come from."""
+
+    suite: Suite
+    samples: tuple[AnySample, ...]
+    pages: PageData | None = None
+
+    @property
+    def page_samples(self) -> tuple[PageSample, ...]:
+        return tuple(sample for sample in self.samples if isinstance(sample, PageSample))
+
+    @property
+    def data_label(self) -> str | None:
+        """What the page data may be called, with the number of pages taken from it."""
+        if self.pages is None:
+            return None
+        taken = len(self.page_samples)
+        whole = len(self.pages.samples)
+        if not taken or taken == whole == self.pages.entries:
+            return self.pages.label
+        return f"{self.pages.label}; {taken:,} of these pages in this run"
+
+
+def data_folder(suite: Suite, *, data: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Folder of a suite's pages: --data, the shipped one, or its place in GRAVBENCH_DATA; None: no pages."""
+    if suite.pages is None:
+        if data is not None:
+            raise UsageError(f"suite {suite.name} ships its data", hint="Leave --data out.")
+        return None
+    if data is not None:
+        return data
+    if suite.pages.data is not None:
+        folder = Path(suite.manifest_path).parent
+        return contained_path(folder, suite.pages.data, where=f"{suite.manifest_path}: field pages.data")
+    return _placed(suite, suite.pages, environ)
+
+
+def open_suite(
+    suite: Suite,
+    *,
+    data: Path | None,
+    environ: Mapping[str, str],
+    cache: Path,
+    selection: Selection,
+    note: Callable[[str], None],
+) -> OpenedSuite:
+    """All chosen samples, crops before pages, each sorted by id; `DataError` when data is missing."""
+    folder = data_folder(suite, data=data, environ=environ)
+    page_data: PageData | None = None
+    samples: Sequence[AnySample] = load_samples(suite)
+    if folder is not None and suite.pages is not None:
+        page_data = read_page_folder(suite.pages, folder, allow_drift=selection.allow_drift)
+        if suite.kind == "page-crops":
+            whole = digest_images(page_data.samples)
+            samples = crop_samples(suite, whole, cache=cache, note=note)
+        else:
+            samples = (*samples, *page_data.samples)
+    chosen = take(
+        match_pages(samples, selection.pages),
+        selection.limit,
+        stratify=selection.stratify,
+        seed=selection.seed,
+    )
+    return OpenedSuite(suite=suite, samples=_digested(chosen), pages=page_data)
+
+
+def _digested(samples: Sequence[AnySample]) -> tuple[AnySample, ...]:
+    """Only the chosen pages have their images read."""
+    return tuple(digest_images([s])[0] if isinstance(s, PageSample) else s for s in samples)
+
+
+def _placed(suite: Suite, pages: PageSet, environ: Mapping[str, str]) -> Path:
+    assert pages.place is not None
+    root = environ.get(DATA_VARIABLE)
+    fetch = f"gravbench suites fetch {suite.name}"
+    if not root:
+        raise DataError(
+            f"suite {suite.name}: its pages do not ship with gravbench, and {DATA_VARIABLE} is not set",
+            hint=f"Set {DATA_VARIABLE} to a folder that holds (or shall hold) {pages.place}/, then "
+            f"`{fetch}`; or name a folder with {pages.annotations} and images/ by --data.",
+        )
+    folder = Path(root) / pages.place
+    if not folder.is_dir():
+        raise DataError(
+            f"suite {suite.name}: {folder} not found",
+            hint=f"`{fetch}`, or place {pages.annotations} and images/ of {pages.release} there by hand.",
+        )
+    return folder
