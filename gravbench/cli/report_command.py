@@ -7,12 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 from gravbench.analysis.facts import facts_of
+from gravbench.annotations import annotated_regions
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee, suite_of
-from gravbench.errors import GravbenchError, UsageError
+from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.pipeline import suite_digest
+from gravbench.regions import PageSample
 from gravbench.reporting.building import ReportInput, build_document
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
@@ -21,6 +23,7 @@ from gravbench.reporting.publishing import publish_report, published_folder
 from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import Manifest, canonical_json
+from gravbench.suites.opening import AnySample
 
 
 def report(
@@ -109,11 +112,22 @@ def _sources(run: LoadedRun) -> dict[str, SampleSource]:
     return {
         sample.sample_id: SampleSource(
             image_path=sample.image_path,
-            reference=sample.reference,
+            reference=_truth(sample),
             categories=facts[sample.sample_id].categories,
         )
         for sample in samples
     }
+
+
+def _truth(sample: AnySample) -> str | None:
+    """A crop's reference; of a page, the contents of its regions in reading order."""
+    if not isinstance(sample, PageSample):
+        return sample.reference
+    try:
+        regions = annotated_regions(sample.entry)
+    except DataError:
+        return None
+    return "\n\n".join(region.content for region in regions if region.content)
 
 
 def _pieces(manifest: Manifest, run: LoadedRun) -> dict[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gravbench.reporting import plots
-from gravbench.reporting.charts import Chart, Named
+from gravbench.reporting.charts import Chart, Named, end_to_end
 from gravbench.reporting.series import Waterfall
 from gravbench.reporting.tables import interval, milliseconds, number, table, times
 
@@ -12,17 +12,18 @@ STAGE_ORDER = ("load", "image", "layout", "crop", "vision", "prefill", "decode",
 
 def amdahl_waterfall(a: Named, key: str) -> Chart | None:
     """From the request time of ar, stage by stage, to the strategy's own."""
-    found = a.arm.amdahl
-    if found is None:
+    split = stage_split(a)
+    if split is None:
         return None
-    own_total = 1 / found.measured
-    known = sorted(found.base_shares, key=lambda s: (STAGE_ORDER.index(s) if s in STAGE_ORDER else 99, s))
-    stages = [s for s in known if found.base_shares[s] or found.own_shares.get(s)]
+    base, own, what = split
+    own_total = sum(own.values())
+    known = sorted({*base, *own}, key=lambda s: (STAGE_ORDER.index(s) if s in STAGE_ORDER else 99, s))
+    stages = [s for s in known if base.get(s) or own.get(s)]
     labels, starts, ends, totals = ["ar"], [0.0], [1.0], [True]
     level = 1.0
     rows: list[tuple[str, ...]] = []
     for stage in stages:
-        before, after = found.base_shares[stage], found.own_shares.get(stage, 0.0) * own_total
+        before, after = base.get(stage, 0.0), own.get(stage, 0.0)
         labels.append(stage)
         starts.append(level)
         level += after - before
@@ -33,22 +34,49 @@ def amdahl_waterfall(a: Named, key: str) -> Chart | None:
     starts.append(0.0)
     ends.append(own_total)
     totals.append(True)
-    rows.append(("whole request", "100.0%", f"{own_total:.1%}", f"{own_total - 1:+.1%}"))
+    rows.append((f"whole {what}", "100.0%", f"{own_total:.1%}", f"{own_total - 1:+.1%}"))
     title = f"Where the time goes: {a.label}"
     return Chart(
         key=key,
         title=title,
-        note=f"Amdahl: decoding takes {found.base_shares.get('decode', 0):.0%} of ar's request time, so "
-        f"{found.decode_speedup:.2f}× in decoding predicts {found.predicted:.2f}× for requests; measured "
-        f"{found.measured:.2f}×, residual {found.residual:+.1%}.",
+        note=_amdahl_note(base, own, what),
         svg=plots.waterfall_chart(
             Waterfall(labels=tuple(labels), starts=tuple(starts), ends=tuple(ends), totals=tuple(totals)),
             key=key,
             title=title,
-            description=f"Request time falls from 100 % to {own_total:.0%} of ar's.",
-            x_label="share of ar's request time",
+            description=f"Time of a {what} goes from 100 % to {own_total:.0%} of ar's.",
+            x_label=f"share of ar's {what} time",
         ),
         table=table(title, ("stage", "ar", "own", "change"), rows),
+    )
+
+
+def stage_split(a: Named) -> tuple[dict[str, float], dict[str, float], str] | None:
+    """Stage times of ar and of the strategy in units of ar's whole time, and what a whole is.
+
+    Pages have layout, crops and assembly beside the model's stages; `None` where no whole was timed.
+    """
+    if a.part.base_stages.get("total"):
+        whole = a.part.base_stages["total"]
+        sides = (a.part.base_stages, a.part.own_stages)
+        inner = ("total", "draft", "verify")
+        base, own = ({s: ns / whole for s, ns in side.items() if s not in inner} for side in sides)
+        return base, own, "page"
+    if (found := a.arm.amdahl) is None:
+        return None
+    own_total = 1 / found.measured
+    return dict(found.base_shares), {s: v * own_total for s, v in found.own_shares.items()}, "request"
+
+
+def _amdahl_note(base: dict[str, float], own: dict[str, float], what: str) -> str:
+    """predicted = 1 / ((1 - d) + d / s), d the decode share of ar, s the decode speedup."""
+    share, spent, total = base.get("decode", 0.0), own.get("decode", 0.0), sum(own.values())
+    if not spent or not total:
+        return "Decode times are not at hand, so there is nothing to predict from."
+    predicted, measured = 1 / (1 - share + spent), 1 / total
+    return (
+        f"Amdahl: decoding takes {share:.0%} of ar's {what} time, so {share / spent:.2f}× in decoding predicts "
+        f"{predicted:.2f}× for a {what}; measured {measured:.2f}×, residual {measured / predicted - 1:+.1%}."
     )
 
 
@@ -73,13 +101,13 @@ def pair_scatter(a: Named, key: str) -> Chart | None:
     return Chart(
         key=key,
         title=title,
-        note="Whole requests. Below the line of equal times drafting was faster. No outlier is left out.",
+        note="Whole requests, or whole pages. Below the line of equal times drafting was faster. No outlier is left out.",
         svg=plots.scatter_chart(
             [p.base_ns[i] / 1e6 for i in shown],
             [p.own_ns[i] / 1e6 for i in shown],
             key=key,
             title=title,
-            description=f"{len(shown)} samples; request speedup {interval(a.arm.request, '×')}.",
+            description=f"{len(shown)} samples; speedup {interval(end_to_end(a.arm), '×')}.",
             x_label="ar, ms",
             y_label=f"{a.part.arm}, ms",
             guides=(1, 2, 4),

@@ -26,7 +26,8 @@ def speed_table(document: ReportDocument) -> Table | None:
         differs = a.arm.identity is not None and a.arm.identity.identical < a.arm.identity.compared
         for label, s in (
             ("decode", a.arm.decode),
-            ("end to end", a.arm.request),
+            ("whole requests", a.arm.request),
+            ("whole pages", a.arm.page),
             ("decode, identical outputs", a.arm.decode_identical if differs else None),
         ):
             if s is not None:

@@ -11,6 +11,7 @@ from gravbench.analysis.compare import comparability_problems, compare_one, comp
 from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
+from gravbench.analysis.pages import page_ns, stage_sums
 from gravbench.analysis.speed import request_ns, summarise_counters
 from gravbench.analysis.speed_estimate import timed_rows
 from gravbench.errors import GravbenchError
@@ -128,14 +129,32 @@ def _arm(given: ReportInput, arm: str) -> ArmPart:
             resamples=min(given.options.resamples, GROUP_RESAMPLES),
         ),
         pairs=_pair_times(run, arm) if against else PairTimes(),
+        base_stages=_page_stages(run, arm, BASE) if against else {},
+        own_stages=_page_stages(run, arm, arm) if against else {},
         costs=_slot_costs(run, arm) if against else SlotCosts(),
         ok=sum(record.status == "ok" for record in records),
         hidden=sum(map(has_hidden_rounds, records)),
     )
 
 
+def whole_ns(record: GenRecord) -> int | None:
+    """Time of the whole page, or of the whole request where the sample is a crop."""
+    return page_ns(record) or request_ns(record)
+
+
+def _page_stages(run: LoadedRun, arm: str, side: str) -> dict[str, int]:
+    """Stage sums of one side over the pages that both arms read; empty unless all units are pages."""
+    both = [(unit.records[BASE].page, unit.records[arm].page, unit.records[side].page) for unit in run.units]
+    details = [
+        own for first, second, own in both if first is not None and second is not None and own is not None
+    ]
+    if not details or any(unit.task != "page" for unit in run.units):
+        return {}
+    return stage_sums(details)
+
+
 def _pair_times(run: LoadedRun, arm: str) -> PairTimes:
-    kept, times = timed_rows(run.units, BASE, arm, request_ns)
+    kept, times = timed_rows(run.units, BASE, arm, whole_ns)
     units = [run.units[i] for i in kept]
     return PairTimes(
         sample_ids=tuple(unit.sample_id for unit in units),

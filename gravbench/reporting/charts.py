@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.overall_difference import COMPOSITE
+from gravbench.analysis.overall_difference import COMPOSITES
 from gravbench.analysis.run_analysis import BASE, ArmAnalysis
+from gravbench.analysis.speed_estimate import SpeedEstimate
 from gravbench.reporting.document import ArmPart, ReportDocument, RunPart
 from gravbench.reporting.series import Line
 from gravbench.reporting.tables import Table
@@ -55,14 +56,21 @@ def best_first(document: ReportDocument) -> list[Named]:
 
 
 def main_metric(found: Iterable[str]) -> str | None:
-    """The composite where there is one, else the first metric by name; `None` when nothing is scored."""
+    """The first composite there is, else the first metric by name; `None` when nothing is scored."""
     names = metric_order(found)
-    return COMPOSITE if COMPOSITE in names else next(iter(names), None)
+    return next((name for name in COMPOSITES if name in names), next(iter(names), None))
 
 
 def metric_order(found: Iterable[str]) -> list[str]:
-    """Metrics by name, the composite last."""
-    return sorted(found, key=lambda name: (name == COMPOSITE, name))
+    """Metrics by name, composites last."""
+    return sorted(found, key=lambda name: (name in COMPOSITES, name))
+
+
+def end_to_end(arm: ArmAnalysis) -> SpeedEstimate | None:
+    """Speedup of whole pages where the run is pages alone, else of whole requests."""
+    if arm.page is not None and (arm.request is None or arm.page.n_pairs >= arm.request.n_pairs):
+        return arm.page
+    return arm.request
 
 
 def concurrency(run: RunPart) -> int:

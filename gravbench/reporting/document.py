@@ -50,6 +50,9 @@ class ArmPart(Record):
     counters: CounterSummary
     levels: dict[str, QualityLevel]
     pairs: PairTimes
+    base_stages: dict[str, int] = Field(default_factory=dict)
+    """Nanoseconds by stage over the pages that both arms read, of `ar`; empty for crops."""
+    own_stages: dict[str, int] = Field(default_factory=dict)
     costs: SlotCosts
     ok: int
     hidden: int

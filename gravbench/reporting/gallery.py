@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from gravbench.analysis.equality import is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
+from gravbench.analysis.pages import page_ns
 from gravbench.analysis.run_analysis import BASE
 from gravbench.analysis.speed import decode_ns, request_ns
 from gravbench.reporting.document import Answer, GallerySample
@@ -90,7 +90,7 @@ def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
         token_ids=record.token_ids,
         rounds=record.trace.rounds if record.trace is not None and logged else None,
         requests=_requests(record),
-        request_ns=request_ns(record),
+        request_ns=page_ns(record) or request_ns(record),
         decode_ns=decode_ns(record),
         scores={score.metric: score.value for score in scores},
         reasons={score.metric: score.reason for score in scores if score.reason},
@@ -100,9 +100,8 @@ def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
 
 def _requests(record: GenRecord) -> tuple[tuple[int, int], ...]:
     """(tokens out, rounds) of each model call of the record: one for a crop, one a region for a page."""
-    page: Any = getattr(record, "page", None)
-    if page is not None:
-        counted = [region.counters for region in page.regions if region.counters is not None]
+    if record.page is not None:
+        counted = [region.counters for region in record.page.regions if region.counters is not None]
         return tuple((c.tokens_out, c.rounds) for c in counted)
     if record.trace is None:
         return ()

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Literal
 
-from gravbench.analysis.overall_difference import COMPOSITE
+from gravbench.analysis.overall_difference import OVERALL
 from gravbench.records import Record
 from gravbench.reporting.charts import Named
 from gravbench.reporting.tables import NONE, Cell, Table, interval, number, table
@@ -53,18 +53,17 @@ def our_figure(named: Named | None, key: OursKey | None) -> str:
     if named is None or key is None:
         return NONE
     arm, counters = named.arm, named.part.counters
-    pages = any(g.kind == "task" and g.label == "page" for g in arm.groups)
     official = str(named.run.identity.get("suite", "")).startswith("omnidoc")
     if key in {"decode", "request"}:
         return interval(arm.decode if key == "decode" else arm.request, "×")
     if key == "page":
-        return interval(arm.request, "×") if pages else NONE
+        return interval(arm.page, "×")
     if key == "identical":
         share = arm.identity.share if arm.identity is not None else None
         return NONE if share is None else f"{share:.1%} (token ids)"
     if key == "overall":
-        level = named.part.levels.get(COMPOSITE)
-        return interval(level.points) if level is not None and pages and official else NONE
+        level = named.part.levels.get(OVERALL)
+        return interval(level.points) if level is not None and official else NONE
     if not counters.draft_offered:
         return NONE
     if key == "tau_bonus":

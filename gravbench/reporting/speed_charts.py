@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gravbench.analysis.run_analysis import GroupRow
+from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
+from gravbench.analysis.speed_estimate import SpeedEstimate
 from gravbench.reporting import plots
 from gravbench.reporting.charts import (
     MAX_SERIES,
@@ -12,6 +13,7 @@ from gravbench.reporting.charts import (
     Named,
     best_first,
     concurrency,
+    end_to_end,
     described,
     interval_lines,
     named_arms,
@@ -36,7 +38,7 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
     lines = []
     for name, own in families.items():
         for kind in ("decode", "request"):
-            shown = [(a, e) for a in own if (e := getattr(a.arm, kind)) is not None]
+            shown = [(a, e) for a in own if (e := estimate(a.arm, kind)) is not None]
             xs = [float(sizes.index(int(a.part.block or 0))) for a, _ in shown]
             lines += interval_lines(f"{name}, {_KIND[kind]}", xs, [e for _, e in shown])
     rows = [
@@ -44,7 +46,7 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
             a.label,
             str(a.part.block),
             interval(a.arm.decode, "×"),
-            interval(a.arm.request, "×"),
+            interval(end_to_end(a.arm), "×"),
             interval(a.arm.counters.get("tpf_all")),
             interval(a.arm.counters.get("tau_round")),
         )
@@ -118,12 +120,12 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
         return None
     families: dict[str, list[Named]] = {}
     for a in named_arms(document):
-        if a.arm.decode is not None or a.arm.request is not None:
+        if a.arm.decode is not None or end_to_end(a.arm) is not None:
             families.setdefault(a.part.arm, []).append(a)
     lines = []
     for name, own in families.items():
         for kind in ("decode", "request"):
-            shown = [(a, e) for a in own if (e := getattr(a.arm, kind)) is not None]
+            shown = [(a, e) for a in own if (e := estimate(a.arm, kind)) is not None]
             xs = [float(levels.index(concurrency(a.run))) for a, _ in shown]
             lines += interval_lines(f"{name}, {_KIND[kind]}", xs, [e for _, e in shown])
     rows = [
@@ -132,7 +134,7 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
             str(concurrency(a.run)),
             a.run.name,
             interval(a.arm.decode, "×"),
-            interval(a.arm.request, "×"),
+            interval(end_to_end(a.arm), "×"),
         )
         for own in families.values()
         for a in own
@@ -156,6 +158,11 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
             title, ("strategy", "in flight", "run", "decode", "end to end"), rows, left=frozenset({0, 2})
         ),
     )
+
+
+def estimate(arm: ArmAnalysis, kind: str) -> SpeedEstimate | None:
+    """The arm's `decode` or `request` (end to end) speedup."""
+    return arm.decode if kind == "decode" else end_to_end(arm)
 
 
 def _one_a_block(arms: Sequence[Named]) -> list[Named]:

@@ -8,7 +8,7 @@ from typing import Literal
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.divergence import Audit
 from gravbench.analysis.run_analysis import BASE
-from gravbench.reporting.charts import Named, best_first, concurrency, main_metric
+from gravbench.reporting.charts import Named, best_first, concurrency, end_to_end, main_metric
 from gravbench.reporting.document import ReportDocument, RunPart
 from gravbench.reporting.tables import interval, number, signed
 
@@ -44,7 +44,7 @@ def headline(document: ReportDocument) -> str:
     """The claim of the report in one sentence: the fastest strategy, its interval, its text."""
     for a in best_first(document):
         if a.arm.decode is not None:
-            request = f", {interval(a.arm.request, '×')} end to end" if a.arm.request else ""
+            request = f", {interval(end_to_end(a.arm), '×')} end to end" if end_to_end(a.arm) else ""
             same = ""
             if (audit := a.arm.identity) is not None:
                 same = f"; {audit.identical} of {audit.compared} outputs are token-identical to ar"
@@ -117,8 +117,8 @@ def _faster(a: Named) -> Answered:
         reason = "No pair has decode times in both arms."
         return Answered(question=question, answer="not measured", mood="unclear", detail=reason)
     detail = f"Decoding {interval(a.arm.decode, '×')}"
-    if a.arm.request is not None:
-        detail += f", end to end {interval(a.arm.request, '×')}"
+    if end_to_end(a.arm) is not None:
+        detail += f", end to end {interval(end_to_end(a.arm), '×')}"
     detail += (
         f", over {a.arm.decode.n_pairs} interleaved pairs; {number(_value(a, 'tpf_all'))} tokens per forward."
     )
