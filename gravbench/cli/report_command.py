@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gravbench.analysis.facts import facts_of
-from gravbench.annotations import annotated_regions
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
+from gravbench.annotations import annotated_regions
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee, suite_of
 from gravbench.errors import DataError, GravbenchError, UsageError
@@ -47,18 +48,18 @@ def report(
         raise UsageError(f"{out}: is a folder, expected a file", hint=f"--out {out / 'report.html'}")
     costs = read_forward_costs(forward_cost)
     inputs = []
-    for path, name in zip(paths, names_of(paths), strict=True):
-        run = load_with_facts(path)
-        setup = set_up_referee(referee, run)
-        options = AnalysisOptions(
-            seed=seed, resamples=resamples, referee=setup.referee, tau=setup.tau, forward_costs=costs
-        )
-        inputs.append(
-            ReportInput(
-                run=run, name=name, options=options, sources=_sources(run), pieces=_pieces(run.manifest, run)
+    with TemporaryDirectory(prefix="gravbench-crops-") as crops:
+        for path, name in zip(paths, names_of(paths), strict=True):
+            run = load_with_facts(path)
+            setup = set_up_referee(referee, run, crops=Path(crops) / str(len(inputs)))
+            options = AnalysisOptions(
+                seed=seed, resamples=resamples, referee=setup.referee, tau=setup.tau, forward_costs=costs
             )
-        )
-    document = build_document(inputs, title=title, commands=(shlex.join(argv),))
+            pieces = _pieces(run.manifest, run)
+            inputs.append(
+                ReportInput(run=run, name=name, options=options, sources=_sources(run), pieces=pieces)
+            )
+        document = build_document(inputs, title=title, commands=(shlex.join(argv),))
     written = []
     if publish is not None:
         written += publish_report(document, root=root, folder=published_folder(document, publish))

@@ -74,9 +74,10 @@ def _amdahl_note(base: dict[str, float], own: dict[str, float], what: str) -> st
     if not spent or not total:
         return "Decode times are not at hand, so there is nothing to predict from."
     predicted, measured = 1 / (1 - share + spent), 1 / total
+    residual = measured / predicted - 1
     return (
-        f"Amdahl: decoding takes {share:.0%} of ar's {what} time, so {share / spent:.2f}× in decoding predicts "
-        f"{predicted:.2f}× for a {what}; measured {measured:.2f}×, residual {measured / predicted - 1:+.1%}."
+        f"Amdahl: decoding takes {share:.0%} of ar's {what} time, so {share / spent:.2f}× in decoding "
+        f"predicts {predicted:.2f}× for a {what}; measured {measured:.2f}×, residual {residual:+.1%}."
     )
 
 
@@ -101,7 +102,7 @@ def pair_scatter(a: Named, key: str) -> Chart | None:
     return Chart(
         key=key,
         title=title,
-        note="Whole requests, or whole pages. Below the line of equal times drafting was faster. No outlier is left out.",
+        note="Whole requests or pages. Below the line of equal times drafting was faster. No outlier is left out.",
         svg=plots.scatter_chart(
             [p.base_ns[i] / 1e6 for i in shown],
             [p.own_ns[i] / 1e6 for i in shown],

@@ -10,8 +10,8 @@ import gravbench
 from gravbench.analysis.compare import comparability_problems, compare_one, compare_runs
 from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import LoadedRun
-from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
 from gravbench.analysis.pages import page_ns, stage_sums
+from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
 from gravbench.analysis.speed import request_ns, summarise_counters
 from gravbench.analysis.speed_estimate import timed_rows
 from gravbench.errors import GravbenchError

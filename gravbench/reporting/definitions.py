@@ -53,10 +53,9 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "Levenshtein distance / longer length, mean over crops; as points 100 × (1 − value).",
     ),
     ("table_teds", "1 − tree edit distance / larger tree, cell text included; as points 100 × value."),
-    (
-        "overall",
-        "Mean of the points of text, tables and formulas; on pages with CDM it is OmniDocBench's Overall.",
-    ),
+    ("overall", "OmniDocBench's Overall on pages: mean of text, table TEDS and formula CDM points."),
+    ("crops_overall", "The like on crops: mean of text_ned, table_teds and formula_ned points."),
+    ("text_block_Edit_dist, table_TEDS, …", "OmniDocBench's averages under their official names, in points."),
     (
         "drift",
         "Least-squares change of the logarithm of the cost ratio per forward, from first to last slot.",

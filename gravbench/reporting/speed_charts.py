@@ -13,8 +13,8 @@ from gravbench.reporting.charts import (
     Named,
     best_first,
     concurrency,
-    end_to_end,
     described,
+    end_to_end,
     interval_lines,
     named_arms,
 )
