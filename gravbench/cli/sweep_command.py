@@ -20,8 +20,9 @@ from gravbench.errors import NotComparableError, UsageError
 from gravbench.runner.engine import open_engine
 from gravbench.runner.options import RunOptions, check_strategies
 from gravbench.runner.path import run
+from gravbench.runner.suite_data import open_suite_data
 from gravbench.store.schema import canonical_json
-from gravbench.suites.manifest import load_samples, load_suite
+from gravbench.suites.manifest import load_suite
 
 MAX_BLOCK = 4096
 
@@ -32,13 +33,16 @@ def sweep(options: RunOptions, *, blocks: str, vary: tuple[str, ...], as_json: b
     strategies = swept_strategies(vary=vary, blocks=sizes, strategies=options.strategies)
     asked = replace(options, strategies=check_strategies(strategies))
     suite = load_suite(options.suite)
+    progress = make_progress(quiet=quiet)
+    opened = open_suite_data(asked, suite, note=progress.note)
     outcome = run(
         asked,
         suite,
-        load_samples(suite),
+        opened.samples,
         open_backend=open_engine,
-        progress=make_progress(quiet=quiet),
+        progress=progress,
         environ=os.environ,
+        opened=opened,
     )
     curve = curve_of(outcome.summary)
     if as_json:

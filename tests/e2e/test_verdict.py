@@ -50,7 +50,7 @@ def test_compare_one_run_says_same_text_and_how_fast(
 ) -> None:
     code, out, _ = printed(capfd, "compare", str(workplace / "a"), "--referee", "toy", "--resamples", "200")
     assert code == 0
-    assert "selfspec: same tokens as ar on 12 of 12 samples." in out
+    assert "selfspec: same tokens as ar on 14 of 14 samples." in out
     assert "as fast as ar" in out
     assert fits(out)
 
@@ -59,7 +59,7 @@ def test_compare_two_runs_puts_the_null_beside(workplace: Path, capfd: pytest.Ca
     arguments = ("compare", str(workplace / "a"), str(workplace / "b"), "--resamples", "200")
     code, out, _ = printed(capfd, *arguments)
     assert code == 0
-    assert "AR against AR (same setting, repeated): 12 of 12 identical." in out
+    assert "AR against AR (same setting, repeated): 14 of 14 identical." in out
     assert fits(out)
     code, out, _ = printed(capfd, *arguments, "--json")
     assert json.loads(out)["schema"] == "gravbench.comparison/1"
