@@ -13,7 +13,7 @@ import numpy as np
 
 from gravbench.analysis.bootstrap import Floats, Statistic, divided
 from gravbench.analysis.divergence import first_divergence
-from gravbench.analysis.pieces import Piece
+from gravbench.analysis.pieces import Piece, joined
 from gravbench.records import Rounds
 
 TOKENS, ROUNDS, FORWARDS, ACCEPTED = range(4)
@@ -55,9 +55,14 @@ def counter_table(pairs: Sequence[tuple[Answers, Answers]]) -> CounterTable:
 
 
 def _common_counts(base: Sequence[Piece], own: Sequence[Piece]) -> tuple[Floats, bool] | None:
-    """Counts [8] of one sample and whether its tokens are identical; `None` without a common round."""
+    """Counts [8] of one sample and whether its tokens are identical; `None` without a common round.
+
+    Sides cut into other regions, or not cut at all, have counts only when their tokens are equal as a whole.
+    """
     if [piece.region_id for piece in base] != [piece.region_id for piece in own]:
-        return None
+        base, own = (joined(base),), (joined(own),)
+        if base[0].token_ids != own[0].token_ids:
+            return None
     total = np.zeros(2 * WIDTH)
     same = True
     for a, b in zip(base, own, strict=True):

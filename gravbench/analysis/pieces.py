@@ -73,6 +73,21 @@ def cut_pieces(token_ids: Sequence[int], rounds: Rounds, segments: Sequence[Segm
     return tuple(pieces)
 
 
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """All answers of a sample as one."""
+    rounds = [piece.rounds for piece in pieces]
+    return Piece(
+        region_id="",
+        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
+        rounds=Rounds(
+            offered=tuple(n for r in rounds for n in r.offered),
+            accepted=tuple(n for r in rounds for n in r.accepted),
+            committed=tuple(n for r in rounds for n in r.committed),
+            forwards=tuple(n for r in rounds for n in r.forwards),
+        ),
+    )
+
+
 def pieces_of(record: GenRecord) -> tuple[Piece, ...] | None:
     """Answers of a record; `None` when it failed."""
     if record.status != "ok" or record.trace is None:

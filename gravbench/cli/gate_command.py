@@ -95,24 +95,20 @@ def _policy(arm: ReferenceArm, extra: Sequence[str | Path]) -> Policy:
 
 
 def _rescore(reference: Reference, suite: str | None, data: Path | None) -> GateReport:
-    from gravbench.runner.pages import page_cdm
-    from gravbench.scoring import score_generations, scorer_id
-    from gravbench.scoring_pages import score_pages
+    from gravbench.runner.path import score_records
+    from gravbench.scoring import scorer_id
 
     loaded = load_suite(suite or reference.suite)
-    ids = {sample_id for arm in reference.arms.values() for sample_id, _ in arm.predictions}
-    options = RunOptions(suite=reference.suite, data=data)
+    options = RunOptions(suite=loaded.name, data=data)
     opened = open_suite_data(options, loaded, note=lambda _: None)
+    ids = {sample_id for arm in reference.arms.values() for sample_id, _ in arm.predictions}
     samples = [sample for sample in opened.samples if sample.sample_id in ids]
-    pages = {s.sample_id: s for s in samples if isinstance(s, PageSample)}
-    texts = {s.sample_id: s.reference for s in samples if not isinstance(s, PageSample)}
+    pages = any(isinstance(sample, PageSample) for sample in samples)
 
     def score(records: Sequence[GenRecord]) -> Sequence[ScoreRecord]:
-        scores = score_generations([r for r in records if r.task != "page"], texts)
-        on_pages = [r for r in records if r.task == "page"]
-        return [*scores, *(score_pages(on_pages, pages, cdm=page_cdm()) if on_pages else [])]
+        return score_records(records, samples)
 
-    return rescore(reference, score, scorer_id=scorer_id(pages=bool(pages)), suite_sha=suite_digest(loaded))
+    return rescore(reference, score, scorer_id=scorer_id(pages=pages), suite_sha=suite_digest(loaded))
 
 
 def _regenerate(

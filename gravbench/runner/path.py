@@ -130,6 +130,23 @@ def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample | PageSample])
         return write_results(run_folder, manifest, pairs, samples, reuse=False)
 
 
+def score_records(
+    records: Sequence[GenRecord],
+    samples: Sequence[Sample | PageSample],
+    *,
+    known: Sequence[ScoreRecord] = (),
+) -> list[ScoreRecord]:
+    """Scores of crop and page records against their suite; `known` scores of equal content are reused."""
+    page_samples = {s.sample_id: s for s in samples if isinstance(s, PageSample)}
+    references = {s.sample_id: s.reference for s in samples if not isinstance(s, PageSample)}
+    scores = score_generations([r for r in records if r.task != "page"], references, known=known)
+    if page_samples:
+        scores += score_pages(
+            [r for r in records if r.task == "page"], page_samples, known=known, cdm=page_cdm()
+        )
+    return scores
+
+
 def write_results(
     run_folder: RunDirectory,
     manifest: Manifest,
@@ -139,24 +156,19 @@ def write_results(
     reuse: bool,
 ) -> Summary:
     """Score the pairs, write `score/` and `summary.json`. `reuse` takes stored scores of equal content."""
-    page_samples = {s.sample_id: s for s in samples if isinstance(s, PageSample)}
-    references = {s.sample_id: s.reference for s in samples if not isinstance(s, PageSample)}
-    scorer = scorer_id(pages=bool(page_samples))
+    pages = any(isinstance(sample, PageSample) for sample in samples)
+    scorer = scorer_id(pages=pages)
     known: Sequence[ScoreRecord] = run_folder.scores(scorer) if reuse else ()
     ordered = [pairs[key] for key in sorted(pairs)]
     records = [record for arms in ordered for record in arms.values()]
     write_missing_markdown(run_folder.path, records)
-    scores = score_generations([r for r in records if r.task != "page"], references, known=known)
-    if page_samples:
-        scores += score_pages(
-            [r for r in records if r.task == "page"], page_samples, known=known, cdm=page_cdm()
-        )
+    scores = score_records(records, samples, known=known)
     run_folder.write_scores(scorer, scores)
     summary = build_summary(
         manifest,
         ordered,
         scores,
-        signatures=signatures(pages=bool(page_samples)),
+        signatures=signatures(pages=pages),
         quality_of=mean_quality,
         run_dir=str(run_folder.path),
         version=gravbench.__version__,

@@ -30,12 +30,22 @@ _REFUSED = re.compile(
     r"|catcode|scantokens|\w*input\w*|directlua|special|bibliography|newread|newwrite)(?![A-Za-z])|\^\^"
 )
 _TABLE_BODY = re.compile(r"<table\b[^>]*>(.*)</table>", re.DOTALL | re.IGNORECASE)
-_TEMPLATE = r"""\documentclass{article}
-\usepackage{amsmath,amssymb,array,booktabs,multirow,graphicx,xcolor,colortbl,tabularx,longtable,makecell}
-\begin{document}
-%s
-\end{document}
-"""
+# The packages the official template loads, no others: a macro that none of them defines fails there as well.
+_PACKAGES = (
+    *("subcaption", "url", "graphicx", "caption", "multirow", "booktabs", "color", "colortbl", "xcolor"),
+    *("soul", "framed", "fontspec", "amsmath", "amssymb", "mathtools", "bm", "mathrsfs", "textcomp"),
+)
+_TEMPLATE = "\n".join(
+    (
+        r"\documentclass[border=20pt]{article}",
+        *(rf"\usepackage{{{name}}}" for name in _PACKAGES),
+        r"\setlength{\parindent}{0pt}",
+        r"\begin{document}",
+        "%s",
+        r"\end{document}",
+        "",
+    )
+)
 
 
 def latexml_available() -> bool:
@@ -50,6 +60,7 @@ def latex_to_html(source: str) -> str:
     Refused: more than 8,000 characters, unbalanced braces, badly nested environments (as officially), and
     commands that read or write files.
     """
+    source = source.strip()
     if len(source) > MAX_SOURCE_CHARS or not braces_balanced(source) or not environments_balanced(source):
         return ""
     if _REFUSED.search(source):

@@ -41,15 +41,8 @@ _GLYPHS = str.maketrans(
     {**dict.fromkeys("✓✔☑✅🗸", "√"), **dict.fromkeys("✗✘✕✖☒❌╳⨯", "×"), "Ø": "∅", "∼": "～", "〜": "～"}
 )
 _UNESCAPED = re.compile(r"\\([%#&_])")
-_WRAPPERS = tuple(
-    re.compile(pattern, re.DOTALL)
-    for pattern in (
-        r"\$\$([^$<>]{1,128})\$\$",
-        r"\\\[([^$<>]{1,128})\\\]",
-        r"\\\(([^$<>]{1,128})\\\)",
-        r"\$([^$<>]{1,128})\$",
-    )
-)
+_WRAPPERS = (("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$"))
+MAX_WRAPPED_CHARS = 128
 # Words of plain ASCII or common Han characters, one blank apart: in normal form already, as most cells are.
 _NORMAL_ALREADY = re.compile(
     r"(?:[!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+(?: [!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+)*)?"
@@ -81,13 +74,21 @@ def _symbols(text: str) -> str:
 
 
 def _strip_math_delimiters(text: str) -> str:
+    """Delimiters around the whole text, layer by layer; content of 1 to 128 characters without `$ < >`."""
     text = text.strip()
     while text[:1] in ("$", "\\"):
-        match = next((m for m in (w.fullmatch(text) for w in _WRAPPERS) if m), None)
-        if match is None:
+        inner = next(filter(None, (_unwrapped(text, left, right) for left, right in _WRAPPERS)), "")
+        if not inner:
             return text
-        text = match.group(1).strip()
+        text = inner
     return text
+
+
+def _unwrapped(text: str, left: str, right: str) -> str:
+    if not (text.startswith(left) and text.endswith(right)) or len(text) < len(left) + len(right):
+        return ""
+    inner = text[len(left) : len(text) - len(right)].strip()
+    return "" if len(inner) > MAX_WRAPPED_CHARS or any(char in inner for char in "<>$") else inner
 
 
 def normalize_html_table(source: str) -> str:

@@ -1,8 +1,10 @@
 """The long way through table normalisation: any markup, read and printed in one pass (section 7.1).
 
-Officially BeautifulSoup 4.11 builds a tree with `html.parser`, the tree is edited in place and printed.
-Here the same parser's events are printed as they come, as the edits would leave them: the same string,
-whatever BeautifulSoup is installed, in time linear in the input.
+Officially BeautifulSoup 4.11 builds a tree with `html.parser`; tags are renamed and unwrapped in it and it
+is printed; the print is parsed *again*, and the text nodes of that second tree are normalised and printed.
+So text on both sides of an unwrapped tag is one node when it is normalised. Here the same parser's events
+are printed as they come, twice, as the edits would leave them: the same string, whatever BeautifulSoup is
+installed, in time linear in the input.
 """
 
 from __future__ import annotations
@@ -52,14 +54,17 @@ def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
     declarations = source.count("<!") + source.count("<?") + source.count("<", source.rfind(">") + 1)
     if source.count("<") > MAX_TAGS or declarations > MAX_DECLARATIONS:
         return None
-    rewriter = _Rewriter(cell_text)
     try:
-        rewriter.feed(source)
-        rewriter.close()
+        return _printed(_printed(source, _Editor()), _CellNormalizer(cell_text))
     except (AssertionError, RecursionError, ValueError):
         # An impossible `<![`, deeper than the official limit, a reference of thousands of digits.
         return None
-    return rewriter.result()
+
+
+def _printed(source: str, printer: _Printer) -> str:
+    printer.feed(source)
+    printer.close()
+    return printer.result()
 
 
 @dataclass(slots=True)
@@ -71,17 +76,39 @@ class _Open:
     has_child: bool = False
 
 
-class _Rewriter(HTMLParser):
+class _Printer(HTMLParser):
     """Prints while reading. Tags close as BeautifulSoup closes them: an end tag pops up to its own name."""
 
-    def __init__(self, cell_text: Callable[[str], str]) -> None:
+    def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
-        self._cell_text = cell_text
         self._pieces: list[str] = []
         self._data: list[str] = []
         self._stack: list[_Open] = []
         self._counts: Counter[str] = Counter()
         self._closed_voids: list[str] = []
+
+    # What the two passes do differently
+
+    def _prints(self, tag: str) -> bool:
+        """Whether the tag itself appears."""
+        raise NotImplementedError
+
+    def _shows(self) -> bool:
+        """Whether what is read now appears."""
+        return True
+
+    def _opening(self, tag: str, attrs: Attributes) -> str:
+        raise NotImplementedError
+
+    def _closing(self, tag: str) -> str:
+        raise NotImplementedError
+
+    def _text(self, text: str) -> str:
+        raise NotImplementedError
+
+    def _special(self, text: str, before: str, behind: str) -> str:
+        """A comment, declaration or the like."""
+        raise NotImplementedError
 
     def result(self) -> str:
         """What was printed, open tags closed."""
@@ -123,19 +150,19 @@ class _Rewriter(HTMLParser):
         self._data.append(html5.get(f"{name};", f"&{name}"))
 
     def handle_comment(self, data: str) -> None:
-        self._preformatted(f"<!--{data or ' '}-->")
+        self._preformatted(data, "<!--", "-->")
 
     def handle_decl(self, decl: str) -> None:
-        self._preformatted(f"<!DOCTYPE {decl[len('DOCTYPE ') :]}>\n")
+        self._preformatted(decl[len("DOCTYPE ") :], "<!DOCTYPE ", ">\n")
 
     def unknown_decl(self, data: str) -> None:
         if data.upper().startswith("CDATA["):
-            self._preformatted(f"<![CDATA[{data[len('CDATA[') :]}]]>")
+            self._preformatted(data[len("CDATA[") :], "<![CDATA[", "]]>")
         else:
-            self._preformatted(f"<?{data}?>")
+            self._preformatted(data, "<?", "?>")
 
     def handle_pi(self, data: str) -> None:
-        self._preformatted(f"<?{data}>")
+        self._preformatted(data, "<?", ">")
 
     # Printing
 
@@ -143,15 +170,10 @@ class _Rewriter(HTMLParser):
         self._end_data()
         if len(self._stack) >= MAX_DEPTH:
             raise RecursionError
-        printed = not self._counts["math"] and tag not in _UNWRAPPED
+        printed = self._shows() and self._prints(tag)
         if printed:
             self._mark_child()
-        if printed and tag == "math":
-            # An empty alttext yields "$$", exactly as the official scorer leaves it.
-            self._pieces.append(self._normalized(f"${dict(attrs).get('alttext') or ''}$"))
-            printed = False
-        if printed:
-            self._pieces.append(f"<{html.unescape(_shown(tag))}{_attributes(tag, attrs)}>")
+            self._pieces.append(self._opening(tag, attrs))
         self._stack.append(_Open(tag, len(self._pieces) - 1 if printed else None))
         self._counts[tag] += 1
 
@@ -167,35 +189,91 @@ class _Rewriter(HTMLParser):
             if closed.name in _VOID and not closed.has_child:
                 self._pieces[closed.opening] = self._pieces[closed.opening][:-1] + "/>"
             else:
-                self._pieces.append(f"</{html.unescape(_shown(closed.name))}>")
+                self._pieces.append(self._closing(closed.name))
         return closed.name
 
     def _end_data(self) -> None:
-        """Print the text gathered since the last tag; nothing but white space shrinks to one character."""
+        """Print the text gathered since the last tag."""
         if not self._data:
             return
-        text = "".join(self._data)
+        text = self._reduced("".join(self._data))
         self._data.clear()
-        if not text.strip(_ASCII_SPACES) and not any(self._counts[name] for name in _KEEPS_SPACE):
-            text = "\n" if "\n" in text else " "
-        if self._counts["math"]:
-            return
-        text = self._normalized(text)
-        self._mark_child()
-        verbatim = self._stack and self._stack[-1].name in _VERBATIM
-        self._pieces.append(html.unescape(text) if verbatim else text)
-
-    def _preformatted(self, text: str) -> None:
-        self._end_data()
-        if not self._counts["math"]:
+        if self._shows():
             self._mark_child()
-            self._pieces.append(html.unescape(text))
+            self._pieces.append(self._text(text))
+
+    def _preformatted(self, text: str, before: str, behind: str) -> None:
+        self._end_data()
+        if self._shows():
+            self._mark_child()
+            self._pieces.append(self._special(self._reduced(text), before, behind))
+
+    def _reduced(self, text: str) -> str:
+        """Nothing but white space shrinks to one character."""
+        if text.strip(_ASCII_SPACES) or any(self._counts[name] for name in _KEEPS_SPACE):
+            return text
+        return "\n" if "\n" in text else " "
 
     def _mark_child(self) -> None:
         for parent in reversed(self._stack):
             if parent.opening is not None:
                 parent.has_child = True
                 return
+
+    def _is_verbatim(self) -> bool:
+        return bool(self._stack) and self._stack[-1].name in _VERBATIM
+
+
+class _Editor(_Printer):
+    """First pass: th as td, thead, tbody and span unwrapped, math as `$alttext$`; printed with references."""
+
+    def _prints(self, tag: str) -> bool:
+        return tag not in _UNWRAPPED
+
+    def _shows(self) -> bool:
+        return not self._counts["math"]
+
+    def _opening(self, tag: str, attrs: Attributes) -> str:
+        if tag == "math":
+            # An empty alttext yields "$$", exactly as the official scorer leaves it.
+            return _escaped(f"${dict(attrs).get('alttext') or ''}$")
+        return f"<{_shown(tag)}{_attributes(tag, attrs, escaped=True)}>"
+
+    def _closing(self, tag: str) -> str:
+        return "" if tag == "math" else f"</{_shown(tag)}>"
+
+    def _text(self, text: str) -> str:
+        return text if self._is_verbatim() else _escaped(text)
+
+    def _special(self, text: str, before: str, behind: str) -> str:
+        return f"{before}{text}{behind}"
+
+
+class _CellNormalizer(_Printer):
+    """Second pass: every string in a cell normalised; printed with references decoded."""
+
+    def __init__(self, cell_text: Callable[[str], str]) -> None:
+        super().__init__()
+        self._cell_text = cell_text
+
+    def _prints(self, tag: str) -> bool:
+        del tag
+        return True
+
+    def _opening(self, tag: str, attrs: Attributes) -> str:
+        return f"<{html.unescape(tag)}{_attributes(tag, attrs, escaped=False)}>"
+
+    def _closing(self, tag: str) -> str:
+        return f"</{html.unescape(tag)}>"
+
+    def _text(self, text: str) -> str:
+        text = self._normalized(text)
+        return html.unescape(text) if self._is_verbatim() else text
+
+    def _special(self, text: str, before: str, behind: str) -> str:
+        """Quirk: a comment in a cell whose own text is not in normal form becomes text."""
+        normal = self._normalized(text)
+        return html.unescape(f"{before}{text}{behind}") if normal == text else normal
 
     def _normalized(self, text: str) -> str:
         """Normalised once for every cell around it, as officially; that soon changes nothing any more."""
@@ -206,20 +284,27 @@ class _Rewriter(HTMLParser):
         return text
 
 
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def _shown(tag: str) -> str:
     return "td" if tag == "th" else tag
 
 
-def _attributes(tag: str, attrs: Attributes) -> str:
+def _attributes(tag: str, attrs: Attributes, *, escaped: bool) -> str:
     """Attributes as BeautifulSoup prints them: by name, the last of a name, lists joined by blanks."""
     return "".join(
-        f" {html.unescape(name)}={_quoted(tag, name, value or '')}"
+        f" {name if escaped else html.unescape(name)}={_quoted(tag, name, value or '', escaped=escaped)}"
         for name, value in sorted(dict(attrs).items())
     )
 
 
-def _quoted(tag: str, name: str, value: str) -> str:
+def _quoted(tag: str, name: str, value: str, *, escaped: bool) -> str:
     if name in _LISTS or name in _LISTS_OF.get(tag, ()):
         value = " ".join(_NON_SPACE.findall(value))
-    quote = "'" if '"' in value and "'" not in value else '"'
+    single = '"' in value and "'" not in value
+    if escaped:
+        value = _escaped(value) if single else _escaped(value).replace('"', "&quot;")
+    quote = "'" if single else '"'
     return f"{quote}{value}{quote}"

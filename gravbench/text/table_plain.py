@@ -28,6 +28,7 @@ def normalize_plain_table(source: str, cell_text: Callable[[str], str]) -> str |
     """
     pieces: list[str] = []
     stack: list[str] = []
+    pending = ""
     position = 0
     while match := _PIECE.match(source, position):
         position = match.end()
@@ -40,15 +41,23 @@ def normalize_plain_table(source: str, cell_text: Callable[[str], str]) -> str |
             return None
         else:
             stack.append(name)
-        if text and not text.strip(_ASCII_SPACES):
-            text = "\n" if "\n" in text else " "
-        pieces.append(cell_text(text) if in_cell else text)
-        if name not in _UNWRAPPED:
-            pieces.append(f"<{slash}{'td' if name == 'th' else name}{_sorted_attributes(attributes)}>")
+        pending += _reduced(text)
+        if name in _UNWRAPPED:
+            continue  # what stands on both sides of such a tag is one text in the second parse
+        pieces.append(cell_text(pending) if in_cell else _reduced(pending))
+        pieces.append(f"<{slash}{'td' if name == 'th' else name}{_sorted_attributes(attributes)}>")
+        pending = ""
     rest = source[position:]
     if stack or not position or any(character in rest for character in "<>&\0"):
         return None
-    return "".join(pieces) + rest
+    return "".join(pieces) + _reduced(pending + _reduced(rest))
+
+
+def _reduced(text: str) -> str:
+    """Nothing but white space shrinks to one character, as BeautifulSoup keeps it."""
+    if text and not text.strip(_ASCII_SPACES):
+        return "\n" if "\n" in text else " "
+    return text
 
 
 def _sorted_attributes(attributes: str) -> str:

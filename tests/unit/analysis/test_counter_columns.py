@@ -62,8 +62,13 @@ def test_regions_of_a_page_are_compared_one_by_one() -> None:
     assert (table.identical, table.comparable) == ((False,), (True,))
 
 
-def test_pages_with_other_regions_are_not_comparable() -> None:
-    assert counter_table([((piece((9,), (), (), "a"),), (piece((9,), (), (), "b"),))]).comparable == (False,)
+def test_pages_cut_otherwise_count_only_when_equal_as_a_whole() -> None:
+    whole = (piece((9, 1, 2, 9, 3), (2, 1), (1, 0)),)
+    cut = (piece((9, 1, 2), (2,), (1,), "a"), piece((9, 3), (1,), (0,), "b"))
+    other = (piece((9, 1, 2), (2,), (1,), "a"), piece((9, 4), (1,), (0,), "b"))
+    table = counter_table([(whole, cut), (whole, other)])
+    assert table.identical == table.comparable == (True, False)
+    assert table.columns[0].tolist() == [3, 2, 4, 1, 3, 2, 4, 1]
 
 
 def test_page_is_cut_where_its_regions_end() -> None:

@@ -69,10 +69,13 @@ def test_cell_text(text: str, expected: str) -> None:
         ("<tr><td>a &amp;lt; b</td></tr>", "<tr><td>a &lt; b</td></tr>"),
         ('<tr><td rowspan="2" colspan=3>a</td></tr>', '<tr><td colspan="3" rowspan="2">a</td></tr>'),
         ('<tr><th style="a" class="b">a</th></tr>', "<tr><td>a</td></tr>"),
-        ("<tr><td>5 <span>x</span> y</td></tr>", "<tr><td>5xy</td></tr>"),
+        ("<tr><td>5 <span>x</span> y</td></tr>", "<tr><td>5 x y</td></tr>"),
+        ("<tr><td><span>-</span>5</td></tr>", "<tr><td>-5</td></tr>"),
+        ("<tr><td>5 <math alttext='\\pm'>q</math> 2</td></tr>", "<tr><td>5 $±$ 2</td></tr>"),
         ("<tr><td><math alttext=''>q</math></td></tr>", "<tr><td>$$</td></tr>"),
-        ("<tr><td>a<br>b<br/>c</td></tr>", "<tr><td>a<br/>b<br>c</br></td></tr>"),
-        ("<tr><td>a<!-- c --></td></tr>", "<tr><td>a<!-- c --></td></tr>"),
+        ("<tr><td>a<br>b<br/>c</td></tr>", "<tr><td>a<br/>b<br/>c</td></tr>"),
+        ("<tr><td>a<!-- c --></td></tr>", "<tr><td>ac</td></tr>"),
+        ("<tr><td>a<!--c--></td></tr>", "<tr><td>a<!--c--></td></tr>"),
     ],
 )
 def test_markup(body: str, expected: str) -> None:
