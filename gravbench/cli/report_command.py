@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 from gravbench.analysis.facts import facts_of
 from gravbench.analysis.loaded import LoadedRun
@@ -47,11 +47,11 @@ def report(
     if out is not None and out.is_dir():
         raise UsageError(f"{out}: is a folder, expected a file", hint=f"--out {out / 'report.html'}")
     costs = read_forward_costs(forward_cost)
-    inputs = []
+    inputs: list[ReportInput] = []
     with TemporaryDirectory(prefix="gravbench-crops-") as crops:
         for path, name in zip(paths, names_of(paths), strict=True):
             run = load_with_facts(path)
-            setup = set_up_referee(referee, run, crops=Path(crops) / str(len(inputs)))
+            setup = set_up_referee(referee, run, crops=Path(mkdtemp(dir=crops)))
             options = AnalysisOptions(
                 seed=seed, resamples=resamples, referee=setup.referee, tau=setup.tau, forward_costs=costs
             )

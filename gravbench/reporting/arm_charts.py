@@ -102,7 +102,7 @@ def pair_scatter(a: Named, key: str) -> Chart | None:
     return Chart(
         key=key,
         title=title,
-        note="Whole requests or pages. Below the line of equal times drafting was faster. No outlier is left out.",
+        note="Whole requests or pages. Below the line of equal times drafting was faster. All are shown.",
         svg=plots.scatter_chart(
             [p.base_ns[i] / 1e6 for i in shown],
             [p.own_ns[i] / 1e6 for i in shown],
