@@ -17,13 +17,13 @@ from gravbench.analysis.counter_columns import (
     ROUNDS,
     TOKENS,
     CounterTable,
-    Decoded,
     counter_table,
     paired_ratio,
 )
 from gravbench.analysis.divergence import Audit, audit
 from gravbench.analysis.loaded import LoadedRun, Unit, design_for
 from gravbench.analysis.overall_difference import QualityDifference, quality_differences
+from gravbench.analysis.pieces import pieces_of
 from gravbench.analysis.run_analysis import BASE, AnalysisOptions, RunAnalysis, analyse_run
 from gravbench.analysis.run_difference import (
     SAME_QUESTION,
@@ -138,14 +138,6 @@ def comparability_problems(base: LoadedRun, own: LoadedRun) -> list[str]:
     return [*problems, *([samples] if samples else [])]
 
 
-def decoded(record: GenRecord) -> Decoded:
-    """The part of a record that counts are made of."""
-    ok = record.status == "ok" and record.trace is not None
-    return Decoded(
-        token_ids=record.token_ids, rounds=record.trace.rounds if ok and record.trace is not None else None
-    )
-
-
 def counter_intervals(table: CounterTable, design: Design, options: AnalysisOptions) -> dict[str, Interval]:
     """Paired ratios own / base of tokens per round and per forward; absent where nothing was decoded."""
     found = {
@@ -167,7 +159,7 @@ def _arm(
     options: AnalysisOptions,
 ) -> ArmComparison:
     records = [(a.records[base_arm], b.records[own_arm]) for a, b in pairs]
-    table = counter_table([(decoded(a), decoded(b)) for a, b in records])
+    table = counter_table([(pieces_of(a), pieces_of(b)) for a, b in records])
     return ArmComparison(
         base_arm=base_arm,
         own_arm=own_arm,

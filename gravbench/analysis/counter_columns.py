@@ -13,18 +13,15 @@ import numpy as np
 
 from gravbench.analysis.bootstrap import Floats, Statistic, divided
 from gravbench.analysis.divergence import first_divergence
+from gravbench.analysis.pieces import Piece, joined
 from gravbench.records import Rounds
 
 TOKENS, ROUNDS, FORWARDS, ACCEPTED = range(4)
 WIDTH = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
-    """What a count needs of one output; `rounds` is `None` for a failed sample."""
-
-    token_ids: tuple[int, ...]
-    rounds: Rounds | None
+Answers = tuple[Piece, ...] | None
+"""Answers of one sample; `None` when it failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,23 +41,35 @@ class CounterTable:
         return sum(self.comparable) / len(self.comparable) if self.comparable else 0.0
 
 
-def counter_table(pairs: Sequence[tuple[Decoded, Decoded]]) -> CounterTable:
-    """Counts of (base, own) pairs on their common tokens."""
+def counter_table(pairs: Sequence[tuple[Answers, Answers]]) -> CounterTable:
+    """Counts of (base, own) pairs on their common tokens; pages are compared region by region."""
     columns = np.zeros((len(pairs), 2 * WIDTH))
     comparable, identical = [], []
     for row, (base, own) in enumerate(pairs):
-        divergence = first_divergence(base.token_ids, own.token_ids)
-        same = base.rounds is not None and own.rounds is not None and divergence is None
-        if base.rounds is not None and own.rounds is not None:
-            counts = [_counts(side, until=divergence) for side in (base.rounds, own.rounds)]
-            if same or all(count[ROUNDS] for count in counts):
-                columns[row] = [*counts[0], *counts[1]]
-                comparable.append(True)
-                identical.append(same)
-                continue
-        comparable.append(False)
-        identical.append(False)
+        counts = None if base is None or own is None else _common_counts(base, own)
+        comparable.append(counts is not None)
+        identical.append(counts is not None and counts[1])
+        if counts is not None:
+            columns[row] = counts[0]
     return CounterTable(columns=columns, comparable=tuple(comparable), identical=tuple(identical))
+
+
+def _common_counts(base: Sequence[Piece], own: Sequence[Piece]) -> tuple[Floats, bool] | None:
+    """Counts [8] of one sample and whether its tokens are identical; `None` without a common round.
+
+    Sides cut into other regions, or not cut at all, have counts only when their tokens are equal as a whole.
+    """
+    if [piece.region_id for piece in base] != [piece.region_id for piece in own]:
+        base, own = (joined(base),), (joined(own),)
+        if base[0].token_ids != own[0].token_ids:
+            return None
+    total = np.zeros(2 * WIDTH)
+    same = True
+    for a, b in zip(base, own, strict=True):
+        divergence = first_divergence(a.token_ids, b.token_ids)
+        same = same and divergence is None
+        total += [*_counts(a.rounds, until=divergence), *_counts(b.rounds, until=divergence)]
+    return (total, same) if same or (total[ROUNDS] and total[WIDTH + ROUNDS]) else None
 
 
 def paired_ratio(numerator: int, denominator: int) -> Statistic:

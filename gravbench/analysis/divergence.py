@@ -17,8 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
+from gravbench.analysis.pieces import segments_of
 from gravbench.protocols import Opinion, Referee
 from gravbench.records import Record
+from gravbench.store.page_schema import PageDetail
 
 DifferenceClass = Literal["near-tie", "stop-rule", "assembly", "violation", "unjudged", "failed"]
 
@@ -45,12 +47,18 @@ class Answer(Protocol):
     def token_ids(self) -> tuple[int, ...]: ...
     @property
     def text(self) -> str: ...
+    @property
+    def page(self) -> PageDetail | None: ...
 
 
 class Difference(Record):
-    """One sample whose arms differ. `index` is the first differing token (0 = prefill's own)."""
+    """One sample whose arms differ. `index` is the first differing token (0 = prefill's own).
+
+    On a page it counts from the beginning of the region `region_id`, the first that differs.
+    """
 
     sample_id: str
+    region_id: str = ""
     rep: int
     task: str
     kind: DifferenceClass
@@ -134,7 +142,8 @@ def audit(
 
 
 def _difference(base: Answer, own: Answer, *, referee: Referee | None, tau: float) -> Difference | None:
-    index = first_divergence(base.token_ids, own.token_ids)
+    region, left, right = _first_region(base, own)
+    index = first_divergence(left, right)
     opinion = None
     kind: DifferenceClass
     if base.status != own.status:
@@ -143,29 +152,43 @@ def _difference(base: Answer, own: Answer, *, referee: Referee | None, tau: floa
         if base.stop_reason == own.stop_reason and base.text == own.text:
             return None
         kind = "assembly" if base.stop_reason == own.stop_reason else "stop-rule"
-        index = len(base.token_ids)
-    elif index == min(len(base.token_ids), len(own.token_ids)):
+        index = len(left)
+    elif index == min(len(left), len(right)):
         kind = "stop-rule"
     elif referee is None:
         kind = "unjudged"
     else:
-        opinion = referee.judge(
-            base.sample_id, base.token_ids[:index], base_id=base.token_ids[index], own_id=own.token_ids[index]
-        )
+        name = f"{base.sample_id}#{region}" if region else base.sample_id
+        opinion = referee.judge(name, left[:index], base_id=left[index], own_id=right[index])
         kind = "near-tie" if opinion.is_tie(tau) else "violation"
     return Difference(
         sample_id=base.sample_id,
+        region_id=region,
         rep=base.rep,
         task=base.task,
         kind=kind,
         index=index,
-        base_id=_at(base.token_ids, index),
-        own_id=_at(own.token_ids, index),
-        context=base.token_ids[max(0, index - CONTEXT_TOKENS) : index],
+        base_id=_at(left, index),
+        own_id=_at(right, index),
+        context=left[max(0, index - CONTEXT_TOKENS) : index],
         base_text=_around(base.text, own.text),
         own_text=_around(own.text, base.text),
         opinion=opinion,
     )
+
+
+def _first_region(base: Answer, own: Answer) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Region and both its token ids where two pages first part; the whole for crops and unlike regions."""
+    mine, theirs = segments_of(base), segments_of(own)
+    if [s.region_id for s in mine] == [s.region_id for s in theirs]:
+        a = b = 0
+        for left, right in zip(mine, theirs, strict=True):
+            one = base.token_ids[a : a + left.tokens_out]
+            other = own.token_ids[b : b + right.tokens_out]
+            if one != other:
+                return left.region_id, one, other
+            a, b = a + left.tokens_out, b + right.tokens_out
+    return "", base.token_ids, own.token_ids
 
 
 def _at(ids: Sequence[int], index: int) -> int | None:

@@ -1,11 +1,11 @@
 """Quality differences in points, with the composite recomputed inside every resample.
 
 A component is a metric's mean over the samples it applies to; components have different samples, so their
-composite cannot be averaged per sample. Everything is kept as sums: value = sum(points) / sum(weights),
-where the weight of a unit is the number of pieces its score is the mean of.
+composite cannot be averaged per sample. Everything is kept as sums: value = sum(points) / sum(weights). A
+page's score is its part in an official average of pages, so every unit weighs 1 where it is scored.
 
     points    100 * value, or 100 * (1 - value) where lower is better: 100 is always best
-    composite mean of the points of text, table and formula; on pages with CDM it is OmniDocBench's Overall
+    composite mean of text, table and formula points: OmniDocBench's Overall on pages, crops_overall on crops
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from gravbench.errors import NotComparableError
 from gravbench.records import Record
 from gravbench.store.schema import ScoreRecord
 
-COMPOSITE = "overall"
-PIECES = "pieces"
-"""Key in a score's counts: how many pieces (tables of a page) its value is the mean of. Absent: one."""
 EXACT_CHANGED = 12
 RANDOM_FLIPS = 10_000
-FAMILIES: tuple[tuple[str, ...], ...] = (
-    ("text_ned",),
-    ("table_teds",),
-    ("formula_cdm", "formula_ned"),
-)
-"""Parts of the composite; of a family the first metric present counts."""
+
+OVERALL = "overall"
+CROPS = "crops_overall"
+COMPOSITES: dict[str, tuple[tuple[str, ...], int]] = {
+    OVERALL: (("text_block_Edit_dist", "table_TEDS", "display_formula_CDM"), 3),
+    CROPS: (("text_ned", "table_teds", "formula_ned"), 2),
+}
+"""Composite -> its components, and how many must be scored: OmniDocBench's Overall is whole or absent."""
+
+LOWER_IS_BETTER = ("_ned", "_Edit_dist")
 
 UnitScores = Sequence[Sequence[ScoreRecord]]
 """Scores of each unit, in the order of the design's rows."""
@@ -53,8 +54,8 @@ class QualityDifference(Record):
 
 
 def higher_is_better(metric: str) -> bool:
-    """Distances end in `_ned`; every other metric is a similarity."""
-    return not metric.endswith("_ned")
+    """Distances end in `_ned` or, under their official names, `_Edit_dist`; others are similarities."""
+    return not metric.endswith(LOWER_IS_BETTER)
 
 
 def points(metric: str, value: float) -> float:
@@ -71,22 +72,23 @@ def quality_differences(
     resamples: int,
     confidence: float = CONFIDENCE,
 ) -> dict[str, QualityDifference]:
-    """Per metric, and for the composite when two or more families are scored.
+    """Per metric, and per composite whose components are scored.
 
-    A unit counts for a metric when both sides are scored; scored on one side alone is not comparable.
+    A unit counts on the side on which it is scored. A crop scored on one side alone, a metric that one side
+    lacks altogether, or another signature is not comparable; a page may have text on one side only.
     """
     metrics = sorted({score.metric for scores in (*base, *own) for score in scores})
     columns = {metric: _columns(metric, base, own) for metric in metrics}
-    columns = {metric: c for metric, c in columns.items() if c[:, 1].any()}
+    columns = {metric: c for metric, c in columns.items() if c[:, [1, 3]].any()}
+    parts = {metric: [column] for metric, column in columns.items()}
+    for name, (components, needed) in COMPOSITES.items():
+        scored = [columns[metric] for metric in components if metric in columns]
+        if len(scored) >= needed:
+            parts[name] = scored
     found = {
-        metric: _difference([column], design=design, seed=seed, resamples=resamples, confidence=confidence)
-        for metric, column in columns.items()
+        name: _difference(own_parts, design=design, seed=seed, resamples=resamples, confidence=confidence)
+        for name, own_parts in parts.items()
     }
-    parts = [column for family in FAMILIES if (column := _first(family, columns)) is not None]
-    if len(parts) > 1:
-        found[COMPOSITE] = _difference(
-            parts, design=design, seed=seed, resamples=resamples, confidence=confidence
-        )
     return {name: difference for name, difference in found.items() if difference is not None}
 
 
@@ -145,7 +147,7 @@ def _difference(
         difference=found.value,
         low=found.low,
         high=found.high,
-        n=int(np.any([part[:, 1] > 0 for part in parts], axis=0).sum()),
+        n=int(np.any([part[:, [1, 3]].any(axis=1) for part in parts], axis=0).sum()),
         changed=int(np.any([(part[:, :2] != part[:, 2:]).any(axis=1) for part in parts], axis=0).sum()),
         sign_flip_p=sign_flip_p(moved, seed=seed),
     )
@@ -158,40 +160,40 @@ def _side(parts: Sequence[Floats], *, points: int) -> Floats:
 
 
 def _columns(metric: str, base: UnitScores, own: UnitScores) -> Floats:
-    """Rows [n, 4] of one metric: base points x weight, base weight, own points x weight, own weight."""
+    """Rows [n, 4] of one metric: base points, base weight, own points, own weight; weights are 0 or 1."""
     rows = np.zeros((len(base), 4))
     for index, (a, b) in enumerate(zip(base, own, strict=True)):
         mine, theirs = _scored(metric, a), _scored(metric, b)
-        if (mine is None) != (theirs is None):
-            score = a[0] if a else b[0]
+        if mine is not None and theirs is not None and mine.signature != theirs.signature:
             raise NotComparableError(
-                f"sample {score.sample_id!r}: {metric} is scored on one side only",
+                f"sample {mine.sample_id!r}: {metric} has signatures {mine.signature} and {theirs.signature}",
                 hint="Score both sides with the same scorer.",
             )
-        if mine is not None and theirs is not None:
-            rows[index] = (
-                points(metric, mine[0]) * mine[1],
-                mine[1],
-                points(metric, theirs[0]) * theirs[1],
-                theirs[1],
-            )
+        one = mine or theirs
+        if one is not None and one.task != "page" and (mine is None or theirs is None):
+            raise _one_sided(f"sample {one.sample_id!r}", metric)
+        for side, score in enumerate((mine, theirs)):
+            if score is not None and score.value is not None:
+                rows[index, 2 * side : 2 * side + 2] = points(metric, score.value), 1.0
+    if rows[:, 1].any() != rows[:, 3].any():
+        raise _one_sided("all samples", metric)
     return rows
 
 
-def _scored(metric: str, scores: Sequence[ScoreRecord]) -> tuple[float, float] | None:
-    """Value and weight of one metric on one unit; `None` when it does not apply."""
+def _one_sided(what: str, metric: str) -> NotComparableError:
+    return NotComparableError(
+        f"{what}: {metric} is scored on one side only", hint="Score both sides with the same scorer."
+    )
+
+
+def _scored(metric: str, scores: Sequence[ScoreRecord]) -> ScoreRecord | None:
+    """The score of one metric on one unit; `None` when it does not apply."""
     for score in scores:
         if score.metric == metric and score.value is not None:
-            weight = score.counts.get(PIECES, 1.0)
-            if not (math.isfinite(score.value) and math.isfinite(weight) and weight > 0):
+            if not math.isfinite(score.value):
                 raise NotComparableError(
-                    f"sample {score.sample_id!r}: {metric} is {score.value} with weight {weight}, "
-                    "expected a number and a weight above 0",
+                    f"sample {score.sample_id!r}: {metric} is {score.value}, expected a number",
                     hint="Score the run again.",
                 )
-            return score.value, weight
+            return score
     return None
-
-
-def _first(family: Sequence[str], columns: dict[str, Floats]) -> Floats | None:
-    return next((columns[metric] for metric in family if metric in columns), None)

@@ -16,10 +16,12 @@ from gravbench.analysis.drift import Drift, Steadiness, measure_drift, measure_s
 from gravbench.analysis.equality import is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.overall_difference import QualityDifference, quality_differences
+from gravbench.analysis.pages import page_ns
 from gravbench.analysis.speed import decode_ns, request_ns
 from gravbench.analysis.speed_estimate import (
     OutlierRow,
     SpeedEstimate,
+    TimeOf,
     estimate_speedup,
     outliers,
     sub_design,
@@ -81,6 +83,8 @@ class ArmAnalysis(Record):
     identity: Audit | None
     decode: SpeedEstimate | None
     request: SpeedEstimate | None
+    page: SpeedEstimate | None
+    """Whole pages, from opening the image to final Markdown; absent without pages."""
     decode_identical: SpeedEstimate | None
     groups: tuple[GroupRow, ...]
     cost_model: CostModel | None
@@ -146,14 +150,14 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
     same = [i for i, pair in enumerate(pairs) if is_identical(*pair)]
     seed, resamples = options.seed, options.resamples
 
-    def speed(kept: Sequence[int], *, decode: bool) -> SpeedEstimate | None:
+    def speed(kept: Sequence[int], time_of: TimeOf) -> SpeedEstimate | None:
         if not kept:
             return None
         return estimate_speedup(
             [units[i] for i in kept],
             BASE,
             arm,
-            decode_ns if decode else request_ns,
+            time_of,
             design=sub_design(design, kept),
             seed=seed,
             resamples=resamples,
@@ -174,9 +178,10 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         if against
         else {},
         identity=audit(pairs, referee=options.referee, tau=options.tau) if against else None,
-        decode=speed(everything, decode=True),
-        request=speed(everything, decode=False),
-        decode_identical=speed(same, decode=True),
+        decode=speed(everything, decode_ns),
+        request=speed(everything, request_ns),
+        page=speed(everything, page_ns),
+        decode_identical=speed(same, decode_ns),
         groups=tuple(
             _group(run, arm, group, design, options, against=against)
             for group in groups(units, run.facts, base=BASE if BASE in run.arms else arm)

@@ -19,6 +19,9 @@ SAME_QUESTION = (
     "prompts",
     "max_new_tokens",
     "scorer",
+    "assembler",
+    "layout",
+    "crop_grid",
 )
 """Fields of a run's identity that must agree for two runs to answer the same question."""
 

@@ -82,7 +82,7 @@ def next_logits(
 def measured_tau(
     running: StepModel[StateT],
     exact: StepModel[StateT],
-    request_of: Mapping[str, Request],
+    request_of: Callable[[str], Request],
     outputs: Mapping[str, Sequence[int]],
     *,
     window_rows: int,
@@ -99,7 +99,7 @@ def measured_tau(
         for sample_id in sorted(outputs)
         for rows in (1, window_rows)
         for difference in _gap_differences(
-            (running, rows), (exact, window_rows), request_of[sample_id], outputs[sample_id]
+            (running, rows), (exact, window_rows), request_of(sample_id), outputs[sample_id]
         )
     ]
     if not differences:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from gravbench.analysis.compare import compare_one, compare_runs
@@ -34,19 +35,20 @@ def compare(
         )
     first = load_with_facts(base)
     second = None if own is None else load_with_facts(own)
-    setup = set_up_referee(referee, first)
-    options = AnalysisOptions(
-        seed=seed,
-        resamples=resamples,
-        referee=setup.referee,
-        tau=setup.tau,
-        forward_costs=read_forward_costs(forward_cost),
-    )
-    if second is None:
-        comparison = compare_one(first, options)
-    else:
-        arms = [(base_arm, own_arm)] if base_arm is not None and own_arm is not None else None
-        comparison = compare_runs(first, second, options, arms=arms, force=force)
+    with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
+        setup = set_up_referee(referee, first, crops=Path(crops))
+        options = AnalysisOptions(
+            seed=seed,
+            resamples=resamples,
+            referee=setup.referee,
+            tau=setup.tau,
+            forward_costs=read_forward_costs(forward_cost),
+        )
+        if second is None:
+            comparison = compare_one(first, options)
+        else:
+            arms = [(base_arm, own_arm)] if base_arm is not None and own_arm is not None else None
+            comparison = compare_runs(first, second, options, arms=arms, force=force)
     if as_json:
         print_json(canonical_json(comparison.model_dump(mode="json", by_alias=True, exclude_none=True)))
     else:

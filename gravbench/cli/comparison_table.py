@@ -13,7 +13,7 @@ from rich.text import Text
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.compare import ArmComparison, Comparison
 from gravbench.analysis.divergence import Audit
-from gravbench.analysis.overall_difference import COMPOSITE, QualityDifference
+from gravbench.analysis.overall_difference import COMPOSITES, QualityDifference
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.run_difference import FieldDifference
 from gravbench.analysis.speed_estimate import SpeedEstimate
@@ -65,15 +65,19 @@ def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
 
 
 def _verdict_lines(arm: ArmAnalysis) -> list[str]:
-    audit, overall = arm.identity, arm.quality.get(COMPOSITE)
+    audit = arm.identity
     lines = []
     if audit is not None:
         lines.append(f"{arm.arm}: same tokens as ar on {audit.identical} of {audit.compared} samples.")
     if arm.decode is not None:
         request = f", {_times(arm.request)} for whole requests" if arm.request else ""
-        lines.append(f"{arm.arm}: {_times(arm.decode)} in decoding{request}; {arm.decode.n_pairs} pairs.")
-    if overall is not None:
-        lines.append(f"{arm.arm}: quality {_signed(overall)} points over ar, all tasks together.")
+        page = f", {_times(arm.page)} for whole pages" if arm.page else ""
+        lines.append(
+            f"{arm.arm}: {_times(arm.decode)} in decoding{request}{page}; {arm.decode.n_pairs} pairs."
+        )
+    for name, d in arm.quality.items():
+        if name in COMPOSITES:
+            lines.append(f"{arm.arm}: {name} {_signed(d)} points over ar.")
     return lines
 
 
@@ -83,6 +87,7 @@ def _speed_table(analysis: RunAnalysis) -> Table:
         for label, speed in (
             ("decode", arm.decode),
             ("request", arm.request),
+            ("page", arm.page),
             ("decode, identical", arm.decode_identical),
         ):
             if speed is not None:
@@ -173,8 +178,9 @@ def _machine_lines(arm: ArmAnalysis) -> list[str]:
 
 def _sentence(arm: ArmComparison) -> Text:
     name = arm.own_arm if arm.own_arm == arm.base_arm else f"{arm.own_arm} against {arm.base_arm}"
-    audit, overall = arm.identity, arm.quality.get(COMPOSITE)
-    quality = f"; quality {_signed(overall)} points" if overall else ""
+    audit = arm.identity
+    composites = [f"; {n} {_signed(d)} points" for n, d in arm.quality.items() if n in COMPOSITES]
+    quality = "".join(composites)
     ratio = f"; speedup over ar {_interval(arm.speedup_ratio, 'x')} of base's" if arm.speedup_ratio else ""
     return Text(f"{name}: {audit.identical} of {audit.compared} outputs identical{quality}{ratio}.")
 
@@ -215,9 +221,10 @@ def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
     ]
     for d in audit.differences[:SHOWN_DIFFERENCES]:
         gap = f", gap {d.opinion.gap:.2g}" if d.opinion else ""
+        where = f"{d.sample_id}#{d.region_id}" if d.region_id else d.sample_id
         lines.append(
             Text(
-                f"  {d.sample_id}: token {d.index}, {d.base_id} against {d.own_id}, {d.kind}{gap}: "
+                f"  {where}: token {d.index}, {d.base_id} against {d.own_id}, {d.kind}{gap}: "
                 f"{d.base_text!r} against {d.own_text!r}"
             )
         )

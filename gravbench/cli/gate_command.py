@@ -24,6 +24,8 @@ from gravbench.gate.verdict import GateReport, Mode
 from gravbench.pipeline import suite_digest
 from gravbench.regions import PageSample
 from gravbench.resources import data_root
+from gravbench.runner.options import RunOptions
+from gravbench.runner.suite_data import open_suite_data
 from gravbench.store.files import disk_error, make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import GenRecord, ScoreRecord, canonical_json
@@ -40,6 +42,7 @@ def gate(
     mode: str,
     suite: str | None,
     model: str | None,
+    data: Path | None,
     referee: str | None,
     with_mde: bool,
     junit: Path | None,
@@ -56,17 +59,20 @@ def gate(
     if mode == "candidate":
         assert run is not None
         candidate = load_with_facts(run)
-        report = judge_candidate(
-            candidate,
-            loaded,
-            lambda arm: _policy(arm, extra),
-            referee=set_up_referee(referee, candidate).referee,
-            with_mde=with_mde,
-        )
+        with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
+            setup = set_up_referee(referee, candidate, crops=Path(crops))
+            report = judge_candidate(
+                candidate,
+                loaded,
+                lambda arm: _policy(arm, extra),
+                referee=setup.referee,
+                tau=setup.tau,
+                with_mde=with_mde,
+            )
     elif mode == "rescore":
-        report = _rescore(loaded, suite)
+        report = _rescore(loaded, suite, data)
     else:
-        report = _regenerate(loaded, suite, model, load_policy(extra))
+        report = _regenerate(loaded, suite, model, data, load_policy(extra))
     _publish(report, junit)
     if as_json:
         print_json(canonical_json(report.model_dump(mode="json", by_alias=True, exclude_none=True)))
@@ -88,15 +94,15 @@ def _policy(arm: ReferenceArm, extra: Sequence[str | Path]) -> Policy:
     return load_policy([*tolerances, *extra])
 
 
-def _rescore(reference: Reference, suite: str | None) -> GateReport:
-    from gravbench.runner.options import RunOptions
+def _rescore(reference: Reference, suite: str | None, data: Path | None) -> GateReport:
     from gravbench.runner.path import score_records
-    from gravbench.runner.suite_data import open_suite_data
     from gravbench.scoring import scorer_id
 
     loaded = load_suite(suite or reference.suite)
-    options = RunOptions(suite=loaded.name)
-    samples = open_suite_data(options, loaded, note=lambda _: None).samples
+    options = RunOptions(suite=loaded.name, data=data)
+    opened = open_suite_data(options, loaded, note=lambda _: None)
+    ids = {sample_id for arm in reference.arms.values() for sample_id, _ in arm.predictions}
+    samples = [sample for sample in opened.samples if sample.sample_id in ids]
     pages = any(isinstance(sample, PageSample) for sample in samples)
 
     def score(records: Sequence[GenRecord]) -> Sequence[ScoreRecord]:
@@ -105,18 +111,20 @@ def _rescore(reference: Reference, suite: str | None) -> GateReport:
     return rescore(reference, score, scorer_id=scorer_id(pages=pages), suite_sha=suite_digest(loaded))
 
 
-def _regenerate(reference: Reference, suite: str | None, model: str | None, policy: Policy) -> GateReport:
+def _regenerate(
+    reference: Reference, suite: str | None, model: str | None, data: Path | None, policy: Policy
+) -> GateReport:
     """Run the reference's question again, in a folder that goes away, and compare to the last token."""
     from gravbench.runner.engine import open_engine
-    from gravbench.runner.options import RunOptions
     from gravbench.runner.path import run as run_path
-    from gravbench.runner.suite_data import open_suite_data
 
     identity = next(iter(reference.arms.values())).run.identity
     limit, seed, threads = identity.get("limit"), identity["seed"], identity["threads"]
+    layout = identity.get("layout")
     assert isinstance(seed, int)
     assert isinstance(threads, int)
     loaded = load_suite(suite or reference.suite)
+    progress = make_progress(quiet=False)
     with tempfile.TemporaryDirectory(prefix="gravbench-gate-") as folder:
         options = RunOptions(
             suite=suite or reference.suite,
@@ -127,11 +135,12 @@ def _regenerate(reference: Reference, suite: str | None, model: str | None, poli
             dtype=str(identity["dtype"]),
             out=Path(folder),
             limit=limit if isinstance(limit, int) else None,
+            data=data,
+            layout=str(layout["name"]) if isinstance(layout, dict) else "ground-truth",
             seed=seed,
             threads=threads,
             argv=("gravbench", "gate", "--mode", "regenerate"),
         )
-        progress = make_progress(quiet=False)
         opened = open_suite_data(options, loaded, note=progress.note)
         run_path(
             options,

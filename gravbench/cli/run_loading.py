@@ -10,11 +10,15 @@ import orjson
 from gravbench.analysis.divergence import TAU_FLOAT32
 from gravbench.analysis.facts import facts_of
 from gravbench.analysis.loaded import LoadedRun, load_run
+from gravbench.analysis.pieces import pieces_of
+from gravbench.cropping import cut_region
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
+from gravbench.imaging import load_image
 from gravbench.pipeline import request_for, suite_digest
+from gravbench.pipeline.page import MAX_PAGE_PIXELS
 from gravbench.protocols import Referee
 from gravbench.records import Request
-from gravbench.regions import PageSample
+from gravbench.regions import PageSample, Region
 from gravbench.runner.suite_data import samples_of_run
 from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import Manifest
@@ -47,15 +51,16 @@ def load_with_facts(path: Path) -> LoadedRun:
 
 
 def suite_of(manifest: Manifest) -> tuple[Suite, tuple[AnySample, ...]]:
-    """The suite a run was made on, from where its manifest says it lies."""
+    """The suite a run was made on and the run's samples, from where its manifest says they lie."""
     suite = load_suite(str(manifest.protocol.get("suite_source") or manifest.identity["suite"]))
     return suite, samples_of_run(manifest, suite)
 
 
-def set_up_referee(model: str | None, run: LoadedRun) -> RefereeSetup:
+def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> RefereeSetup:
     """A float32 referee over the run's own checkpoint; `model` names it, `None` means no referee.
 
-    Runs in another dtype get a tau measured on their own outputs; float32 has the fixed one.
+    Runs in another dtype get a tau measured on their own outputs; float32 has the fixed one. Crops of page
+    regions are cut into the folder `crops`.
     """
     if model is None:
         return RefereeSetup()
@@ -67,18 +72,19 @@ def set_up_referee(model: str | None, run: LoadedRun) -> RefereeSetup:
     checkpoint = None if model == backend == "toy" else checkpoint_of(model, backend=backend)
     digest = str(identity["model_digest"])
     step_model = open_step_model(backend, checkpoint, dtype="float32", expected_digest=digest)
-    requests = _requests(run)
-    referee = StepModelReferee(step_model, requests.__getitem__)
+    requests = _Requests(run, crops)
+    referee = StepModelReferee(step_model, requests)
     if dtype == "float32":
         return RefereeSetup(referee=referee)
     noisy = open_step_model(
         backend, checkpoint, dtype=dtype, device=str(identity["device"]), expected_digest=digest
     )
-    outputs = {
-        record.sample_id: record.token_ids
-        for record in run.records(run.arms[0])[:NOISE_SAMPLES]
-        if record.status == "ok"
+    answers = {
+        f"{record.sample_id}#{piece.region_id}" if piece.region_id else record.sample_id: piece.token_ids
+        for record in run.records(run.arms[0])
+        for piece in pieces_of(record) or ()
     }
+    outputs = dict(list(answers.items())[:NOISE_SAMPLES])
     block = run.manifest.model.get("block_size")
     rows = (block if isinstance(block, int) else DEFAULT_BLOCK) + 1
     tau = measured_tau(noisy, step_model, requests, outputs, window_rows=rows)
@@ -102,12 +108,41 @@ def read_forward_costs(path: Path | None) -> dict[int, float] | None:
     return costs
 
 
-def _requests(run: LoadedRun) -> dict[str, Request]:
-    """The request behind every crop; a page is many requests, and is not refereed."""
-    suite, samples = suite_of(run.manifest)
-    if suite_digest(suite) != run.manifest.identity["suite_sha"]:
-        raise NotComparableError(
-            f"suite {suite.name} has changed since the run, so its images cannot referee it",
-            hint="Referee with the version of the suite the run was made on.",
+class _Requests:
+    """Requests by sample id, and by `page#region` for regions, whose crops are cut when asked for."""
+
+    def __init__(self, run: LoadedRun, crops: Path) -> None:
+        suite, samples = suite_of(run.manifest)
+        if suite_digest(suite) != run.manifest.identity["suite_sha"]:
+            raise NotComparableError(
+                f"suite {suite.name} has changed since the run, so its images cannot referee it",
+                hint="Referee with the version of the suite the run was made on.",
+            )
+        self._suite, self._crops = suite, crops
+        self._samples = {sample.sample_id: sample for sample in samples}
+        self._details = {
+            unit.sample_id: record.page
+            for unit in run.units
+            for record in unit.records.values()
+            if record.page is not None
+        }
+
+    def __call__(self, name: str) -> Request:
+        sample_id, _, region_id = name.partition("#")
+        sample = self._samples[sample_id]
+        if not isinstance(sample, PageSample):
+            return request_for(sample, self._suite)
+        detail = next(r for r in self._details[sample_id].regions if r.region_id == region_id)
+        assert sample.image_path is not None
+        assert self._suite.pages is not None
+        region = Region(region_id=region_id, label=detail.label, polygon=detail.polygon)
+        image = load_image(sample.image_path, max_pixels=MAX_PAGE_PIXELS)
+        place = self._crops / "region.png"
+        cut_region(image, region, grid=self._suite.pages.crop_grid).save(place, format="PNG")
+        return Request(
+            request_id=name,
+            sample_id=name,
+            task=detail.task,
+            image_path=str(place),
+            max_new_tokens=self._suite.max_new_tokens[detail.task],
         )
-    return {s.sample_id: request_for(s, suite) for s in samples if not isinstance(s, PageSample)}

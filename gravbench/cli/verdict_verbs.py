@@ -98,6 +98,12 @@ def gate(
     model: Annotated[
         str | None, typer.Option(help="Checkpoint for regenerate. Default: gravity-tiny.", show_default=False)
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Page data for rescore and regenerate, as for run.", show_default=False
+        ),
+    ] = None,
     referee: RefereeOption = None,
     mde: Annotated[
         bool, typer.Option("--mde", help="Also print how large a loss this run would have shown.")
@@ -117,6 +123,7 @@ def gate(
         mode=mode,
         suite=suite,
         model=model,
+        data=data,
         referee=referee,
         with_mde=mde,
         junit=junit,
@@ -168,6 +175,12 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Page data, as for run.", show_default=False)
+    ] = None,
+    layout: Annotated[
+        str, typer.Option(help="Where regions of pages come from: ground-truth, pp-doclayout-v3, whitespace.")
+    ] = "ground-truth",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
     ] = None,
@@ -183,6 +196,7 @@ def sweep(
     ] = False,
 ) -> int:
     """A curve over block sizes and strategies: all arms interleaved in one session, one run folder."""
+    from gravbench.backends.layouts import check_layout
     from gravbench.cli import sweep_command
     from gravbench.runner.options import RunOptions, parse_error_limit
 
@@ -195,6 +209,8 @@ def sweep(
         dtype=dtype,
         out=out,
         limit=limit,
+        data=data,
+        layout=check_layout(layout),
         seed=seed,
         threads=threads,
         max_errors=parse_error_limit(max_errors),

@@ -29,6 +29,7 @@ from gravbench.gate.reference import (
     arm_folder,
     as_generation,
     file_sha,
+    without_times,
 )
 from gravbench.records import Record
 from gravbench.store.files import make_folder, write_atomic
@@ -232,7 +233,8 @@ def _counted(records: Sequence[GenRecord]) -> dict[str, float]:
 
 def _prediction(record: GenRecord) -> ReferencePrediction:
     fields = set(ReferencePrediction.model_fields) - {"schema_id"}
-    return ReferencePrediction(**{name: getattr(record, name) for name in fields})
+    values = {name: getattr(record, name) for name in fields}
+    return ReferencePrediction(**{**values, "page": without_times(record.page)})
 
 
 def _counters(record: GenRecord) -> ReferenceCounters:

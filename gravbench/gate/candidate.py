@@ -9,7 +9,6 @@ import numpy as np
 
 from gravbench.analysis.bootstrap import Design, Floats, ratio
 from gravbench.analysis.buckets import groups
-from gravbench.analysis.compare import decoded
 from gravbench.analysis.counter_columns import (
     FORWARDS,
     ROUNDS,
@@ -19,9 +18,10 @@ from gravbench.analysis.counter_columns import (
     counter_table,
     paired_ratio,
 )
-from gravbench.analysis.divergence import Answer, audit
+from gravbench.analysis.divergence import TAU_FLOAT32, Answer, audit
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
+from gravbench.analysis.pieces import pieces_of
 from gravbench.analysis.run_difference import identity_differences, sample_problem
 from gravbench.analysis.speed import decode_ns
 from gravbench.analysis.speed_estimate import sub_design, timed_rows
@@ -58,6 +58,7 @@ class ArmUnderTest:
     table: CounterTable
     policy: Policy
     referee: Referee | None
+    tau: float
 
     @property
     def has_base(self) -> bool:
@@ -75,6 +76,7 @@ def judge_candidate(
     policy_of: Callable[[ReferenceArm], Policy],
     *,
     referee: Referee | None = None,
+    tau: float = TAU_FLOAT32,
     with_mde: bool = False,
 ) -> GateReport:
     """Every rule of every strategy; nothing is judged when run and reference are not comparable."""
@@ -85,7 +87,7 @@ def judge_candidate(
     if not problems:
         design = run.design()
         for name, arm in reference.arms.items():
-            under_test = _under_test(run, reference, arm, design, policies[name], referee)
+            under_test = _under_test(run, reference, arm, design, policies[name], referee, tau)
             try:
                 verdicts += judge_arm(under_test)
             except NotComparableError as error:
@@ -156,7 +158,7 @@ def _identity(
     test: ArmUnderTest, name: str, pairs: Sequence[tuple[Answer, Answer]], rule: IdentityRule
 ) -> Verdict:
     referee = test.referee if rule.mode == "near-ties" else None
-    found = audit(pairs, referee=referee)
+    found = audit(pairs, referee=referee, tau=test.tau)
     flips = None if test.base_arm is None else _flips(test, pairs, test.base_arm)
     return judge_identity(found, rule, test.policy, name=name, arm=test.arm, flips=flips, design=test.design)
 
@@ -270,9 +272,10 @@ def _under_test(
     design: Design,
     policy: Policy,
     referee: Referee | None,
+    tau: float,
 ) -> ArmUnderTest:
     name = arm.run.strategy
-    pairs = [(arm.decoded((unit.sample_id, unit.rep)), decoded(unit.records[name])) for unit in run.units]
+    pairs = [(arm.answers((unit.sample_id, unit.rep)), pieces_of(unit.records[name])) for unit in run.units]
     return ArmUnderTest(
         arm=name,
         run=run,
@@ -282,6 +285,7 @@ def _under_test(
         table=counter_table(pairs),
         policy=policy,
         referee=referee,
+        tau=tau,
     )
 
 

@@ -68,6 +68,13 @@ def _counts(record: GenRecord) -> tuple[object, ...]:
 def _scores_verdict(arm: ReferenceArm, scores: Sequence[ScoreRecord], *, scorer_id: str) -> Verdict:
     fresh: dict[tuple[Key, str], ScoreRecord] = {((s.sample_id, s.rep), s.metric): s for s in scores}
     stored = {(key, s.metric): s for key, own in arm.scores.items() for s in own}
+    unscored = sorted(
+        {
+            f"{metric} of {key[0]}"
+            for key, metric in {*fresh, *stored}
+            if _is_scored(fresh.get((key, metric))) != _is_scored(stored.get((key, metric)))
+        }
+    )
     different = sorted(
         {
             key[0]
@@ -75,6 +82,15 @@ def _scores_verdict(arm: ReferenceArm, scores: Sequence[ScoreRecord], *, scorer_
             if _value(fresh.get((key, metric))) != _value(stored.get((key, metric)))
         }
     )
+    if unscored:
+        return Verdict(
+            rule="rescore",
+            arm=arm.run.strategy,
+            status="missing",
+            observed=len(unscored),
+            limit=0,
+            explanation=f"scored either here or when blessed, not both: {_some(unscored)}",
+        )
     verdict = _exact(
         "rescore", arm.run.strategy, different, len(arm.predictions), what="scores, counts or signatures"
     )
@@ -91,8 +107,17 @@ def _value(score: ScoreRecord | None) -> tuple[object, ...] | None:
     return score.value, score.counts, score.failed, score.signature, score.reference_sha
 
 
+def _is_scored(score: ScoreRecord | None) -> bool:
+    """Whether there is a value; a tool that is not installed leaves none."""
+    return score is not None and score.value is not None
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+
+
 def _exact(rule: str, arm: str, different: Sequence[str], n: int, *, what: str) -> Verdict:
-    shown = ", ".join(different[:SHOWN]) + (", ..." if len(different) > SHOWN else "")
+    shown = _some(different)
     text = f"{what}: all {n} samples equal"
     return Verdict(
         rule=rule,

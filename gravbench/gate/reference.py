@@ -20,10 +20,12 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from gravbench.analysis.counter_columns import Decoded
+from gravbench.analysis.counter_columns import Answers
+from gravbench.analysis.pieces import cut_pieces, segments_of
 from gravbench.errors import DataError
 from gravbench.records import Counters, Rounds, SampleTask, StopReason, Times, Trace
 from gravbench.store.files import parse_record, read_records
+from gravbench.store.page_schema import PageDetail, StageTimes
 from gravbench.store.schema import GenError, GenRecord, GenStatus, ScoreRecord, StoredRecord
 
 RUN_FILE = "run.json"
@@ -65,6 +67,8 @@ class ReferencePrediction(StoredRecord):
     token_ids: tuple[int, ...]
     text: str
     text_sha: str
+    page: PageDetail | None = None
+    """Regions of a page with their counters, every time in it 0 or absent; `None` for crops."""
 
 
 class ReferenceCounters(StoredRecord):
@@ -92,9 +96,12 @@ class ReferenceArm:
         path = self.folder / TOLERANCES_FILE
         return path if path.is_file() else None
 
-    def decoded(self, key: Key) -> Decoded:
+    def answers(self, key: Key) -> Answers:
         """What counts are made of."""
-        return Decoded(token_ids=self.predictions[key].token_ids, rounds=self.counters[key].rounds)
+        prediction, rounds = self.predictions[key], self.counters[key].rounds
+        if rounds is None:
+            return None
+        return cut_pieces(prediction.token_ids, rounds, segments_of(prediction))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,9 +168,19 @@ def as_generation(arm: ReferenceArm, key: Key) -> GenRecord:
         text=p.text,
         text_sha=p.text_sha,
         trace=trace,
+        page=p.page,
         submit_ns=0,
         done_ns=0,
     )
+
+
+def without_times(page: PageDetail | None) -> PageDetail | None:
+    """A page's detail with stage times 0 and no region times: references hold no clock."""
+    if page is None:
+        return None
+    zero = dict.fromkeys(StageTimes.model_fields, 0)
+    regions = tuple(region.model_copy(update={"times": None}) for region in page.regions)
+    return page.model_copy(update={"regions": regions, "stages": StageTimes(**zero)})
 
 
 def file_sha(path: Path) -> str:

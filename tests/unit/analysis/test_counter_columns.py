@@ -1,16 +1,21 @@
 import pytest
 
 from gravbench.analysis.bootstrap import independent
-from gravbench.analysis.counter_columns import FORWARDS, ROUNDS, TOKENS, Decoded, counter_table, paired_ratio
+from gravbench.analysis.counter_columns import FORWARDS, ROUNDS, TOKENS, counter_table, paired_ratio
+from gravbench.analysis.pieces import Piece, Segment, cut_pieces
 from gravbench.records import Rounds
 
 
-def side(ids: tuple[int, ...], committed: tuple[int, ...], accepted: tuple[int, ...]) -> Decoded:
+def piece(
+    ids: tuple[int, ...], committed: tuple[int, ...], accepted: tuple[int, ...], region_id: str = ""
+) -> Piece:
     n = len(committed)
-    return Decoded(
-        token_ids=ids,
-        rounds=Rounds(offered=(4,) * n, accepted=accepted, committed=committed, forwards=(2,) * n),
-    )
+    rounds = Rounds(offered=(4,) * n, accepted=accepted, committed=committed, forwards=(2,) * n)
+    return Piece(region_id=region_id, token_ids=ids, rounds=rounds)
+
+
+def side(ids: tuple[int, ...], committed: tuple[int, ...], accepted: tuple[int, ...]) -> tuple[Piece, ...]:
+    return (piece(ids, committed, accepted),)
 
 
 SIX = (9, 1, 2, 3, 4, 5, 6)
@@ -38,10 +43,40 @@ def test_difference_in_the_first_round_is_not_comparable() -> None:
 
 
 def test_failed_side_is_not_comparable() -> None:
-    table = counter_table([(side(SIX, (6,), (4,)), Decoded(token_ids=(), rounds=None))])
+    table = counter_table([(side(SIX, (6,), (4,)), None)])
     assert table.comparable == (False,)
     assert independent(1).n_clusters == 1
 
 
 def test_no_rows_compare_nothing() -> None:
     assert counter_table([]).comparable_share == 0.0
+
+
+def test_regions_of_a_page_are_compared_one_by_one() -> None:
+    """The first region parts in its first round and gives nothing; the second is whole."""
+    second = piece((9, 1, 2), (2,), (1,), "b")
+    base = (piece((9, 7, 7), (2,), (0,), "a"), second)
+    own = (piece((9, 8, 7), (2,), (0,), "a"), second)
+    table = counter_table([(base, own)])
+    assert table.columns.tolist() == [[2, 1, 2, 1, 2, 1, 2, 1]]
+    assert (table.identical, table.comparable) == ((False,), (True,))
+
+
+def test_pages_cut_otherwise_count_only_when_equal_as_a_whole() -> None:
+    whole = (piece((9, 1, 2, 9, 3), (2, 1), (1, 0)),)
+    cut = (piece((9, 1, 2), (2,), (1,), "a"), piece((9, 3), (1,), (0,), "b"))
+    other = (piece((9, 1, 2), (2,), (1,), "a"), piece((9, 4), (1,), (0,), "b"))
+    table = counter_table([(whole, cut), (whole, other)])
+    assert table.identical == table.comparable == (True, False)
+    assert table.columns[0].tolist() == [3, 2, 4, 1, 3, 2, 4, 1]
+
+
+def test_page_is_cut_where_its_regions_end() -> None:
+    rounds = Rounds(offered=(4, 4, 4), accepted=(1, 0, 2), committed=(2, 1, 3), forwards=(2, 2, 2))
+    segments = (
+        Segment(region_id="a", tokens_out=3, rounds=1),
+        Segment(region_id="b", tokens_out=5, rounds=2),
+    )
+    first, second = cut_pieces(tuple(range(8)), rounds, segments)
+    assert (first.token_ids, second.token_ids) == ((0, 1, 2), (3, 4, 5, 6, 7))
+    assert (first.rounds.committed, second.rounds.committed) == ((2,), (1, 3))

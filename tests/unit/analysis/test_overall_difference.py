@@ -6,7 +6,7 @@ from verdict_support import share_with_interval
 
 from gravbench.analysis.bootstrap import design_of
 from gravbench.analysis.overall_difference import (
-    COMPOSITE,
+    CROPS,
     higher_is_better,
     points,
     quality_differences,
@@ -21,7 +21,14 @@ METRICS = {"text": "text_ned", "table": "table_teds", "formula": "formula_ned"}
 def scored(task: str, value: float | None, sample_id: str = "s") -> tuple[ScoreRecord, ...]:
     return (
         ScoreRecord.model_construct(
-            sample_id=sample_id, arm="x", rep=0, task=task, metric=METRICS[task], value=value, counts={}
+            sample_id=sample_id,
+            arm="x",
+            rep=0,
+            task=task,
+            metric=METRICS[task],
+            value=value,
+            counts={},
+            signature="s",
         ),
     )
 
@@ -42,33 +49,55 @@ def test_composite_is_the_mean_of_component_means_not_of_samples() -> None:
     base = [("text", 0.1)] * 3 + [("table", 0.5)]
     own = [("text", 0.1)] * 3 + [("table", 0.7)]
     found = differences(base, own)
-    assert found[COMPOSITE].base == pytest.approx(70)
-    assert found[COMPOSITE].difference == pytest.approx(10)
+    assert found[CROPS].base == pytest.approx(70)
+    assert found[CROPS].difference == pytest.approx(10)
     assert found["table_teds"].difference == pytest.approx(20)
-    assert (found["text_ned"].changed, found[COMPOSITE].changed) == (0, 1)
+    assert (found["text_ned"].changed, found[CROPS].changed) == (0, 1)
 
 
 def test_lower_distance_is_a_gain() -> None:
     found = differences([("text", 0.3), ("text", 0.3)], [("text", 0.2), ("text", 0.3)])
     assert found["text_ned"].difference == pytest.approx(5)
-    assert COMPOSITE not in found
+    assert CROPS not in found
 
 
-def test_page_counts_as_often_as_it_has_pieces() -> None:
-    """A page of three tables at 0.9 and one of a single table at 0.5: 80 points, not 70."""
-    base = [
-        tuple(score.model_copy(update={"counts": {"pieces": pieces}}) for score in scored("table", value))
-        for value, pieces in ((0.9, 3.0), (0.5, 1.0))
-    ]
-    own = [base[0], scored("table", 0.7)]
-    found = quality_differences(base, own, design=design_of(["a", "b"], ["", ""]), seed=0, resamples=100)
-    assert found["table_teds"].base == pytest.approx(80)
-    assert found["table_teds"].difference == pytest.approx(5)
+def page(value: float | None, metric: str = "table_TEDS", signature: str = "s") -> ScoreRecord:
+    return ScoreRecord.model_construct(
+        sample_id="p", arm="x", rep=0, task="page", metric=metric, value=value, counts={}, signature=signature
+    )
+
+
+def of_pages(base: Sequence[tuple[ScoreRecord, ...]], own: Sequence[tuple[ScoreRecord, ...]]):  # type: ignore[no-untyped-def]
+    design = design_of([str(i) for i in range(len(base))], [""] * len(base))
+    return quality_differences(base, own, design=design, seed=0, resamples=100)
+
+
+def test_page_without_a_part_on_one_side_leaves_that_sides_mean_alone() -> None:
+    """Tables: 0.8 and none against 0.8 and 0.4, as the official means count them."""
+    found = of_pages([(page(0.8),), (page(None),)], [(page(0.8),), (page(0.4),)])["table_TEDS"]
+    assert (found.base, found.own, found.n) == (pytest.approx(80), pytest.approx(60), 2)
+
+
+def test_metric_that_one_side_lacks_altogether_is_not_comparable() -> None:
+    with pytest.raises(NotComparableError, match="one side only"):
+        of_pages([(page(0.8),)], [(page(None),)])
+
+
+def test_other_signature_is_not_comparable() -> None:
+    with pytest.raises(NotComparableError, match="signatures"):
+        of_pages([(page(0.8),)], [(page(0.8, signature="v2"),)])
+
+
+def test_official_overall_needs_all_three_parts() -> None:
+    two = (page(0.5), page(0.2, "text_block_Edit_dist"))
+    three = (*two, page(0.9, "display_formula_CDM"))
+    assert "overall" not in of_pages([two], [two])
+    assert of_pages([three], [three])["overall"].base == pytest.approx((50 + 80 + 90) / 3)
 
 
 def test_equal_scores_have_no_width_and_no_p() -> None:
     base = [("text", 0.1), ("text", 0.4), ("table", 0.8), ("table", 0.5)]
-    found = differences(base, base)[COMPOSITE]
+    found = differences(base, base)[CROPS]
     assert (found.difference, found.low, found.high, found.sign_flip_p) == (0.0, 0.0, 0.0, None)
 
 
@@ -127,6 +156,6 @@ def test_composite_interval_covers_the_truth() -> None:
             [(t, v / 100 if t == "table" else 1 - v / 100) for t, v in zip(tasks, side, strict=True)]
             for side in (level.tolist(), moved.tolist())
         )
-        found = differences(base, own, resamples=300)[COMPOSITE]
+        found = differences(base, own, resamples=300)[CROPS]
         hits += found.low <= -1 / 3 <= found.high
     assert 0.91 <= hits / trials <= 0.99

@@ -49,8 +49,8 @@ def test_integer_logits_leave_no_tie_so_a_changed_token_is_a_violation() -> None
 
 def test_exact_model_has_no_noise() -> None:
     exact = model()
-    assert measured_tau(exact, exact, {"s": request()}, {"s": encode(TEXT)}, window_rows=9) == 0.0
-    assert measured_tau(exact, exact, {}, {}, window_rows=9) == 0.0
+    assert measured_tau(exact, exact, request, {"s": encode(TEXT)}, window_rows=9) == 0.0
+    assert measured_tau(exact, exact, request, {}, window_rows=9) == 0.0
 
 
 class Coarse(ToyModel):
@@ -64,7 +64,7 @@ class Coarse(ToyModel):
 
 def test_noise_is_what_the_run_and_the_exact_pass_disagree_by() -> None:
     coarse = Coarse(ToyTable(), script_of=lambda _request: encode(TEXT))
-    assert measured_tau(coarse, model(), {"s": request()}, {"s": encode(TEXT)}, window_rows=9) == 0.25
+    assert measured_tau(coarse, model(), request, {"s": encode(TEXT)}, window_rows=9) == 0.25
 
 
 def test_referee_of_another_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def score(index: int, value: float) -> tuple[ScoreRecord]:
             metric=METRIC_OF[task],
             value=value,
             counts={},
+            signature="s",
         ),
     )
 

@@ -81,7 +81,7 @@ def test_lower_score_fails_accuracy(base: tuple[Path, Reference], tmp_path: Path
         return with_text(line, "<table></table>") if line["task"] == "table" else line
 
     report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1])
-    assert {"accuracy.table_teds", "accuracy.overall"} <= failed_rules(report)
+    assert {"accuracy.table_teds", "accuracy.crops_overall"} <= failed_rules(report)
     assert by_rule(report, "accuracy.text_ned").status == "pass"
 
 
