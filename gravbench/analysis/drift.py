@@ -55,7 +55,8 @@ def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
         return None
     line = scipy_stats.linregress(slots, np.log(costs[:, 0] / costs[:, 1]))
     reach = float(slots[-1] - slots[0])
-    half = float(scipy_stats.t.ppf(0.5 + CONFIDENCE / 2, len(slots) - 2) * line.stderr)
+    error = line.stderr if np.isfinite(line.stderr) else 0.0  # NaN when all points lie on one line
+    half = float(scipy_stats.t.ppf(0.5 + CONFIDENCE / 2, len(slots) - 2) * error)
     change, low, high = (
         float(np.expm1(reach * slope)) for slope in (line.slope, line.slope - half, line.slope + half)
     )

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from gravbench.analysis.equality import Identity, count_identical
+from gravbench.analysis.groups import GroupQuality, quality_groups
 from gravbench.analysis.pages import PagesSummary, page_ns, summarise_pages
 from gravbench.analysis.speed import (
     CounterSummary,
@@ -81,6 +82,8 @@ class Summary(StoredRecord):
     suite_sha: str
     model: dict[str, JsonValue]
     signatures: dict[str, str]
+    groups: dict[str, list[GroupQuality]] | None = None
+    """Quality by kind of crop, unseen fonts and random letters; absent for suites that mark none."""
     word_order: dict[str, dict[str, WordOrder]] | None = None
     """Text as written against its words shuffled; absent for suites without such pairs."""
     data: dict[str, JsonValue] | None = None
@@ -126,6 +129,7 @@ def build_summary(
         model=manifest.model,
         signatures=dict(signatures),
         data=_data(manifest),
+        groups=quality_groups(scores, attributes or {}),
         word_order=word_order(scores, attributes or {}),
         bootstrap=BootstrapInfo(seed=seed),
         sessions=len({record.session_id for pair in pairs for record in pair.values()}),

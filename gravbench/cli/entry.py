@@ -13,7 +13,8 @@ from types import FrameType
 
 import typer
 
-import gravbench.cli.verdict_verbs  # noqa: F401  (adds its verbs to app)
+import gravbench.cli.report_verbs
+import gravbench.cli.verdict_verbs  # noqa: F401  (these add their verbs to app)
 from gravbench.cli.app import app
 from gravbench.errors import GravbenchError
 

@@ -22,6 +22,8 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold"), _quality(summary), _speed(summary)]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_by_task(summary))
+    if summary.groups is not None:
+        parts.append(_groups(summary))
     parts += page_parts(summary)
     if summary.word_order is not None:
         parts.append(_word_order(summary))
@@ -36,6 +38,7 @@ def _quality(summary: Summary) -> Table:
     found -= PAGE_LABELS.keys()  # pages have a table of their own
     metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
     table = _table("strategy", *(_metric_label(m) for m in metrics), "identical to ar", "failed")
+    table.columns[-2].no_wrap = True  # a count and its share stay on one line
     for name, strategy in summary.strategies.items():
         table.add_row(
             Text(name),
@@ -43,6 +46,21 @@ def _quality(summary: Summary) -> Table:
             _identical(strategy),
             str(strategy.failed),
         )
+    return table
+
+
+def _groups(summary: Summary) -> Table:
+    """Groups of crops; strategies that all have the same quality share one row."""
+    table = _table("group", "metric", "strategy", "n", "quality")
+    for group, metrics in (summary.groups or {}).items():
+        for found in metrics:
+            rows = list(found.quality.items())
+            if len({value for _, value in rows}) == 1:
+                rows = [("all", rows[0][1])]
+            for arm, value in rows:
+                table.add_row(
+                    Text(group), Text(_metric_label(found.metric)), Text(arm), str(found.n), f"{value:.4f}"
+                )
     return table
 
 
@@ -76,7 +94,7 @@ def _by_task(summary: Summary) -> Table:
         for task, part in strategy.by_task.items():
             tpf, accepted, _, decode, _ = _speed_cells(part)
             crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
-            quality = ", ".join(f"{value:.4f}" for value in crops) or NOT_MEASURED
+            quality = next((f"{value:.4f}" for value in crops), NOT_MEASURED)  # the task's headline
             table.add_row(Text(name), task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
 
@@ -116,6 +134,7 @@ def _metric_label(metric: str) -> str:
     direction: Mapping[str, str] = PAGE_LABELS | {
         "text_ned": "text NED (low)",
         "formula_ned": "formula NED (low)",
+        "formula_tree": "formula tree (high)",
     }
     return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
 
@@ -130,7 +149,7 @@ def _legend(summary: Summary) -> str:
 
 def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    left: Sequence[str] = ("strategy", "task", "metric")
+    left: Sequence[str] = ("strategy", "task", "metric", "group")
     for column in columns:
         table.add_column(column, justify="left" if column in left else "right", overflow="fold")
     return table

@@ -1,0 +1,154 @@
+"""`gravbench report`: runs to a page, and a page to the published folder."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+
+from gravbench.analysis.facts import facts_of
+from gravbench.analysis.loaded import LoadedRun
+from gravbench.analysis.run_analysis import AnalysisOptions
+from gravbench.annotations import annotated_regions
+from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee, suite_of
+from gravbench.errors import DataError, GravbenchError, UsageError
+from gravbench.pipeline import suite_digest
+from gravbench.regions import PageSample
+from gravbench.reporting.building import ReportInput, build_document
+from gravbench.reporting.document import ReportDocument
+from gravbench.reporting.gallery import SampleSource
+from gravbench.reporting.html import render_report
+from gravbench.reporting.publishing import publish_report, published_folder
+from gravbench.reporting.verdicts import headline
+from gravbench.store.files import make_folder, write_atomic
+from gravbench.store.schema import Manifest, canonical_json
+from gravbench.suites.opening import AnySample
+
+
+def report(
+    paths: tuple[Path, ...],
+    *,
+    out: Path | None,
+    publish: str | None,
+    root: Path,
+    title: str | None,
+    referee: str | None,
+    forward_cost: Path | None,
+    resamples: int,
+    seed: int,
+    as_json: bool,
+    argv: tuple[str, ...],
+) -> int:
+    """Write the page (and the published folder); 0 whatever it shows."""
+    if out is None and publish is None:
+        raise UsageError("nowhere to write the report", hint="gravbench report RUN --out report.html")
+    if out is not None and out.is_dir():
+        raise UsageError(f"{out}: is a folder, expected a file", hint=f"--out {out / 'report.html'}")
+    costs = read_forward_costs(forward_cost)
+    inputs: list[ReportInput] = []
+    with TemporaryDirectory(prefix="gravbench-crops-") as crops:
+        for path, name in zip(paths, names_of(paths), strict=True):
+            run = load_with_facts(path)
+            setup = set_up_referee(referee, run, crops=Path(mkdtemp(dir=crops)))
+            options = AnalysisOptions(
+                seed=seed, resamples=resamples, referee=setup.referee, tau=setup.tau, forward_costs=costs
+            )
+            pieces = _pieces(run.manifest, run)
+            inputs.append(
+                ReportInput(run=run, name=name, options=options, sources=_sources(run), pieces=pieces)
+            )
+        document = build_document(inputs, title=title, commands=(shlex.join(argv),))
+    written = []
+    if publish is not None:
+        written += publish_report(document, root=root, folder=published_folder(document, publish))
+    if out is not None:
+        make_folder(out.parent)
+        write_atomic(out, render_report(document).encode("utf-8"))
+        written.append(out)
+    _tell(document, written, as_json=as_json)
+    return 0
+
+
+def names_of(paths: tuple[Path, ...]) -> list[str]:
+    """Folder names; numbered where two are equal."""
+    names = [path.resolve().name for path in paths]
+    seen = Counter(names)
+    return [
+        name if seen[name] == 1 else f"{name} ({sum(n == name for n in names[: i + 1])})"
+        for i, name in enumerate(names)
+    ]
+
+
+def _tell(document: ReportDocument, written: list[Path], *, as_json: bool) -> None:
+    if as_json:
+        files = [{"path": str(path), "bytes": path.stat().st_size} for path in written]
+        cautions = [c for run in document.runs for c in run.cautions]
+        value = {
+            "schema": "gravbench.report-files/1",
+            "files": files,
+            "claim": headline(document),
+            "cautions": cautions,
+        }
+        print_json(canonical_json(value))
+        return
+    from rich.text import Text
+
+    lines = [Text(headline(document), style="bold")]
+    lines += [Text(f"caution: {c}", style="yellow") for run in document.runs for c in run.cautions]
+    lines += [Text(f"written: {path} ({path.stat().st_size:,} bytes)") for path in written]
+    print_tables(*lines)
+
+
+def _sources(run: LoadedRun) -> dict[str, SampleSource]:
+    """Images and ground truth from the run's suite; nothing when it is gone or has changed."""
+    try:
+        suite, samples = suite_of(run.manifest)
+    except GravbenchError:
+        return {}
+    if suite_digest(suite) != run.manifest.identity["suite_sha"]:
+        return {}
+    facts = facts_of(samples)
+    return {
+        sample.sample_id: SampleSource(
+            image_path=sample.image_path,
+            reference=_truth(sample),
+            categories=facts[sample.sample_id].categories,
+        )
+        for sample in samples
+    }
+
+
+def _truth(sample: AnySample) -> str | None:
+    """A crop's reference; of a page, the contents of its regions in reading order."""
+    if not isinstance(sample, PageSample):
+        return sample.reference
+    try:
+        regions = annotated_regions(sample.entry)
+    except DataError:
+        return None
+    return "\n\n".join(region.content for region in regions if region.content)
+
+
+def _pieces(manifest: Manifest, run: LoadedRun) -> dict[int, str]:
+    """Text of every token id in the run, from the run's own checkpoint; nothing when that is not at hand.
+
+    The checkpoint counts only if its digest is the one the run recorded.
+    """
+    from gravbench.backends.glm.checkpoint import read_checkpoint
+    from gravbench.runner.engine import checkpoint_of
+
+    if manifest.identity.get("backend") != "transformers":
+        return {}
+    try:
+        folder = checkpoint_of(str(manifest.model.get("model")))
+        if folder is None or read_checkpoint(folder).digest() != manifest.identity["model_digest"]:
+            return {}
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception:  # a tokenizer that is gone or broken takes the words from the strip, nothing else
+        return {}
+    used = {i for unit in run.units for record in unit.records.values() for i in record.token_ids}
+    return {i: tokenizer.decode([i], skip_special_tokens=False) for i in sorted(used)}

@@ -1,0 +1,1 @@
+"""Reports: one self-contained HTML file from finished runs, and published comparisons rendered from JSON."""

@@ -1,0 +1,200 @@
+"""Finished runs to a report document: analyses, the columns behind the charts, the gallery."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import gravbench
+from gravbench.analysis.compare import comparability_problems, compare_one, compare_runs
+from gravbench.analysis.drift import cost_per_forward
+from gravbench.analysis.loaded import LoadedRun
+from gravbench.analysis.pages import page_ns, stage_sums
+from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
+from gravbench.analysis.speed import request_ns, summarise_counters
+from gravbench.analysis.speed_estimate import timed_rows
+from gravbench.errors import GravbenchError
+from gravbench.reporting.cautions import cautions_of
+from gravbench.reporting.document import (
+    ArmPart,
+    NullPart,
+    PairPart,
+    PairTimes,
+    ReportDocument,
+    RunPart,
+    SlotCosts,
+)
+from gravbench.reporting.gallery import SampleSource, gallery_of
+from gravbench.reporting.levels import quality_levels
+from gravbench.store.schema import GenRecord
+
+_BLOCK = re.compile(r"[:,]block=(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportInput:
+    """A loaded run with what lies outside it. `sources` by sample id, empty when the suite is not at hand."""
+
+    run: LoadedRun
+    name: str
+    options: AnalysisOptions = field(default_factory=AnalysisOptions)
+    sources: Mapping[str, SampleSource] = field(default_factory=dict)
+    pieces: Mapping[int, str] = field(default_factory=dict)
+
+
+def build_document(
+    inputs: Sequence[ReportInput], *, title: str | None = None, commands: Sequence[str] = ()
+) -> ReportDocument:
+    """One document of one run or more; every later run is held against the first."""
+    first = inputs[0]
+    alone = [compare_one(given.run, given.options) for given in inputs]
+    pairs = tuple(_pair(first, other) for other in inputs[1:])
+    null = next((c for c in alone if c.null is not None), None)
+    found = NullPart(audit=null.null, setting=str(null.null_setting)) if null and null.null else None
+    if found is None and len(inputs) > 1:
+        found = _null_of(first, inputs[1])
+    return ReportDocument(
+        title=title or _title(inputs),
+        gravbench_version=gravbench.__version__,
+        commands=tuple(commands),
+        resamples=first.options.resamples,
+        seed=first.options.seed,
+        runs=tuple(_run(given, c.base) for given, c in zip(inputs, alone, strict=True)),
+        comparisons=pairs,
+        null=found,
+        gallery=gallery_of(
+            [given.run for given in inputs], {k: v for g in reversed(inputs) for k, v in g.sources.items()}
+        ),
+    )
+
+
+def has_hidden_rounds(record: GenRecord) -> bool:
+    """Whether an ok record has decode tokens and no log of the rounds that made them."""
+    if record.status != "ok":
+        return False
+    if record.trace is None:
+        return len(record.token_ids) > 1
+    return record.trace.counters.decode_tokens > 0 and not record.trace.rounds.committed
+
+
+def _title(inputs: Sequence[ReportInput]) -> str:
+    suites = dict.fromkeys(str(given.run.manifest.identity["suite"]) for given in inputs)
+    arms = dict.fromkeys(arm for given in inputs for arm in given.run.arms if arm != BASE)
+    named = ", ".join(list(arms)[:3]) + (f" and {len(arms) - 3} more" if len(arms) > 3 else "")
+    return f"{named or BASE} on {', '.join(suites)}"
+
+
+def _run(given: ReportInput, analysis: RunAnalysis) -> RunPart:
+    run, manifest = given.run, given.run.manifest
+    analysis = analysis.model_copy(update={"run": given.name})
+    arms = tuple(_arm(given, arm) for arm in run.arms)
+    used = {i for unit in run.units for record in unit.records.values() for i in record.token_ids}
+    return RunPart(
+        name=given.name,
+        run_id=manifest.run_id,
+        created_utc=manifest.created_utc,
+        argv=manifest.argv,
+        identity=manifest.identity,
+        identity_sha=manifest.identity_sha,
+        model=manifest.model,
+        environment=manifest.environment,
+        protocol=manifest.protocol,
+        sessions=len({r.session_id for unit in run.units for r in unit.records.values()}),
+        analysis=analysis,
+        arms=arms,
+        cautions=cautions_of(run, analysis, arms),
+        signatures=dict(sorted({s.metric: s.signature for own in run.scores.values() for s in own}.items())),
+        pieces={i: given.pieces[i] for i in sorted(used) if i in given.pieces},
+    )
+
+
+def _arm(given: ReportInput, arm: str) -> ArmPart:
+    run, records = given.run, given.run.records(arm)
+    trained = run.manifest.model.get("block_size")
+    named = _BLOCK.search(arm)
+    against = BASE in run.arms and arm != BASE
+    summary = summarise_counters(records)
+    block = (
+        int(named[1]) if named else trained if isinstance(trained, int) and summary.draft_offered else None
+    )
+    return ArmPart(
+        arm=arm,
+        block=block,
+        counters=summary,
+        levels=quality_levels(
+            run.unit_scores(arm),
+            design=run.design(),
+            seed=given.options.seed,
+            resamples=min(given.options.resamples, GROUP_RESAMPLES),
+        ),
+        pairs=_pair_times(run, arm) if against else PairTimes(),
+        base_stages=_page_stages(run, arm, BASE) if against else {},
+        own_stages=_page_stages(run, arm, arm) if against else {},
+        costs=_slot_costs(run, arm) if against else SlotCosts(),
+        ok=sum(record.status == "ok" for record in records),
+        hidden=sum(map(has_hidden_rounds, records)),
+    )
+
+
+def whole_ns(record: GenRecord) -> int | None:
+    """Time of the whole page, or of the whole request where the sample is a crop."""
+    return page_ns(record) or request_ns(record)
+
+
+def _page_stages(run: LoadedRun, arm: str, side: str) -> dict[str, int]:
+    """Stage sums of one side over the pages that both arms read; empty unless all units are pages."""
+    both = [(unit.records[BASE].page, unit.records[arm].page, unit.records[side].page) for unit in run.units]
+    details = [
+        own for first, second, own in both if first is not None and second is not None and own is not None
+    ]
+    if not details or any(unit.task != "page" for unit in run.units):
+        return {}
+    return stage_sums(details)
+
+
+def _pair_times(run: LoadedRun, arm: str) -> PairTimes:
+    kept, times = timed_rows(run.units, BASE, arm, whole_ns)
+    units = [run.units[i] for i in kept]
+    return PairTimes(
+        sample_ids=tuple(unit.sample_id for unit in units),
+        tasks=tuple(unit.task for unit in units),
+        slots=tuple(unit.records[arm].slot for unit in units),
+        tokens=tuple(len(unit.records[BASE].token_ids) for unit in units),
+        base_ns=tuple(int(t) for t in times[:, 0]),
+        own_ns=tuple(int(t) for t in times[:, 1]),
+    )
+
+
+def _slot_costs(run: LoadedRun, arm: str) -> SlotCosts:
+    slots, costs = cost_per_forward(run.units, BASE, arm)
+    return SlotCosts(
+        slots=tuple(slots.tolist()),
+        base=tuple(costs[:, 0].round(1).tolist()),
+        own=tuple(costs[:, 1].round(1).tolist()),
+    )
+
+
+def _pair(base: ReportInput, own: ReportInput) -> PairPart:
+    """Unlike runs are compared on what they share, and the page says so; nothing shared is a problem."""
+    problems = tuple(comparability_problems(base.run, own.run))
+    try:
+        found = compare_runs(base.run, own.run, own.options, force=True)
+    except GravbenchError as error:
+        return PairPart(base=base.name, own=own.name, problem=error.message, not_comparable=problems)
+    return PairPart(
+        base=base.name,
+        own=own.name,
+        arms=found.arms,
+        settings=found.settings,
+        environment=found.environment,
+        not_comparable=problems,
+    )
+
+
+def _null_of(base: ReportInput, own: ReportInput) -> NullPart | None:
+    try:
+        found = compare_runs(base.run, own.run, own.options, force=True)
+    except GravbenchError:
+        return None
+    return NullPart(audit=found.null, setting=str(found.null_setting)) if found.null else None

@@ -1,0 +1,103 @@
+"""What charts share: the strategies of a document, the drawing with its table, lines with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.overall_difference import COMPOSITES
+from gravbench.analysis.run_analysis import BASE, ArmAnalysis
+from gravbench.analysis.speed_estimate import SpeedEstimate
+from gravbench.reporting.document import ArmPart, ReportDocument, RunPart
+from gravbench.reporting.series import Line
+from gravbench.reporting.tables import Table
+
+MAX_SERIES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A drawing, or the reason why there is none, and its table."""
+
+    key: str
+    title: str
+    note: str
+    svg: Markup | None
+    table: Table | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """One strategy of one run. `label` carries the run only where there are several."""
+
+    label: str
+    run: RunPart
+    part: ArmPart
+    arm: ArmAnalysis
+
+
+def named_arms(document: ReportDocument) -> list[Named]:
+    """Every strategy of every run, in order."""
+    several = len(document.runs) > 1
+    return [
+        Named(label=f"{run.name} · {part.arm}" if several else part.arm, run=run, part=part, arm=arm)
+        for run in document.runs
+        for part, arm in zip(run.arms, run.analysis.arms, strict=True)
+    ]
+
+
+def best_first(document: ReportDocument) -> list[Named]:
+    """Strategies other than ar, the fastest in decoding first; those without a time last."""
+    others = [a for a in named_arms(document) if a.part.arm != BASE]
+    return sorted(others, key=lambda a: -a.arm.decode.value if a.arm.decode else 0.0)
+
+
+def main_metric(found: Iterable[str]) -> str | None:
+    """The first composite there is, else the first metric by name; `None` when nothing is scored."""
+    names = metric_order(found)
+    return next((name for name in COMPOSITES if name in names), next(iter(names), None))
+
+
+def metric_order(found: Iterable[str]) -> list[str]:
+    """Metrics by name, composites last."""
+    return sorted(found, key=lambda name: (name in COMPOSITES, name))
+
+
+def end_to_end(arm: ArmAnalysis) -> SpeedEstimate | None:
+    """Speedup of whole pages where the run is pages alone, else of whole requests."""
+    if arm.page is not None and (arm.request is None or arm.page.n_pairs >= arm.request.n_pairs):
+        return arm.page
+    return arm.request
+
+
+def concurrency(run: RunPart) -> int:
+    """Requests in flight, 1 unless the run says otherwise."""
+    value = run.identity.get("concurrency", run.protocol.get("concurrency"))
+    return value if isinstance(value, int) else 1
+
+
+def interval_lines(
+    label: str, xs: Sequence[float], estimates: Sequence[Interval], *, joined: bool = True
+) -> list[Line]:
+    """A line with its intervals; none of no points. A point without an interval gets one of no width."""
+    if not estimates:
+        return []
+    return [
+        Line(
+            label=label,
+            x=tuple(xs),
+            y=tuple(e.value for e in estimates),
+            low=tuple(e.value if e.low is None else e.low for e in estimates),
+            high=tuple(e.value if e.high is None else e.high for e in estimates),
+            joined=joined,
+        )
+    ]
+
+
+def described(what: str, lines: Sequence[Line]) -> str:
+    """A sentence for readers who do not see the drawing: the range of every line."""
+    said = [f"{line.label}: {min(line.y):.2f} to {max(line.y):.2f}" for line in lines]
+    return f"{what}. " + "; ".join(said)

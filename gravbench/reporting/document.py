@@ -1,0 +1,150 @@
+"""`gravbench.report/1`: everything a report shows, as JSON. The HTML is a function of it alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.compare import ArmComparison
+from gravbench.analysis.divergence import Audit
+from gravbench.analysis.run_analysis import RunAnalysis
+from gravbench.analysis.run_difference import FieldDifference
+from gravbench.analysis.speed import CounterSummary
+from gravbench.records import Record, Rounds
+from gravbench.store.schema import StoredRecord
+
+
+class PairTimes(Record):
+    """Columns, one entry a pair in which both arms are ok and timed; nanoseconds of whole requests."""
+
+    sample_ids: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    slots: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    base_ns: tuple[int, ...] = ()
+    own_ns: tuple[int, ...] = ()
+
+
+class SlotCosts(Record):
+    """Columns in slot order: decode nanoseconds per decode forward of `ar` and of the strategy."""
+
+    slots: tuple[float, ...] = ()
+    base: tuple[float, ...] = ()
+    own: tuple[float, ...] = ()
+
+
+class QualityLevel(Record):
+    """Points (100 is best) of one strategy: the metric's mean over the samples it applies to."""
+
+    points: Interval
+    n: int
+
+
+class ArmPart(Record):
+    """What a strategy's charts need beyond its analysis. `hidden` ok samples have no log of their rounds."""
+
+    arm: str
+    block: int | None
+    counters: CounterSummary
+    levels: dict[str, QualityLevel]
+    pairs: PairTimes
+    base_stages: dict[str, int] = Field(default_factory=dict)
+    """Nanoseconds by stage over the pages that both arms read, of `ar`; empty for crops."""
+    own_stages: dict[str, int] = Field(default_factory=dict)
+    costs: SlotCosts
+    ok: int
+    hidden: int
+
+
+class RunPart(Record):
+    """One run: its analysis, how it was made, and what a reader must know before believing it."""
+
+    name: str
+    run_id: str
+    created_utc: str
+    argv: tuple[str, ...]
+    identity: dict[str, JsonValue]
+    identity_sha: str
+    model: dict[str, JsonValue]
+    environment: dict[str, JsonValue]
+    protocol: dict[str, JsonValue]
+    sessions: int
+    analysis: RunAnalysis
+    arms: tuple[ArmPart, ...]
+    cautions: tuple[str, ...]
+    signatures: dict[str, str]
+    pieces: dict[int, str]
+    """Text of each token id that occurs; empty when the tokenizer is not at hand."""
+
+
+class PairPart(Record):
+    """A later run held against the first. `problem` says why nothing could be compared."""
+
+    base: str
+    own: str
+    problem: str | None = None
+    arms: tuple[ArmComparison, ...] = ()
+    settings: tuple[FieldDifference, ...] = ()
+    environment: tuple[FieldDifference, ...] = ()
+    not_comparable: tuple[str, ...] = ()
+
+
+class NullPart(Record):
+    """AR against AR, and what differed between the two."""
+
+    audit: Audit
+    setting: str
+
+
+class Answer(Record):
+    """What one strategy of one run made of a sample. `requests` = (tokens out, rounds) of each model call."""
+
+    run: int
+    arm: str
+    status: str
+    stop_reason: str
+    error: str | None
+    loop: bool
+    text: str
+    token_ids: tuple[int, ...]
+    rounds: Rounds | None
+    requests: tuple[tuple[int, int], ...]
+    request_ns: int | None
+    decode_ns: int | None
+    scores: dict[str, float | None]
+    reasons: dict[str, str]
+    identical: bool | None
+
+
+class GallerySample(Record):
+    """One sample with everything said about it. `image` is a small picture as a data address."""
+
+    sample_id: str
+    rep: int
+    task: str
+    categories: dict[str, str]
+    image: str | None
+    image_name: str | None
+    image_wh: tuple[int, int] | None
+    image_note: str | None
+    reference: str | None
+    answers: tuple[Answer, ...]
+
+
+class ReportDocument(StoredRecord):
+    """The whole report."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_id: Literal["gravbench.report/1"] = Field(default="gravbench.report/1", alias="schema")
+    title: str
+    gravbench_version: str
+    commands: tuple[str, ...]
+    resamples: int
+    seed: int
+    runs: tuple[RunPart, ...] = Field(min_length=1)
+    comparisons: tuple[PairPart, ...] = ()
+    null: NullPart | None = None
+    gallery: tuple[GallerySample, ...] = ()

@@ -1,0 +1,155 @@
+"""The gallery as the page's script reads it: an index, and chunks of samples unpacked one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gravbench.analysis.overall_difference import points
+from gravbench.analysis.run_analysis import BASE
+from gravbench.reporting.document import Answer, GallerySample, ReportDocument
+from gravbench.reporting.packing import packed
+from gravbench.reporting.tables import milliseconds
+from gravbench.reporting.token_strip import strip_rounds
+from gravbench.reporting.visible import visible
+from gravbench.reporting.word_diff import word_diff
+
+CHUNK = 32
+CHUNK_CHARACTERS = 400_000
+"""A chunk ends with whichever comes first: so many samples, or so many characters of text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedGallery:
+    """`index` and `chunks` are what `packed` returns."""
+
+    index: str
+    chunks: tuple[str, ...]
+    n: int
+
+
+def pack_gallery(document: ReportDocument) -> PackedGallery:
+    """Index rows in the order of the document, every text made visible, every difference already found."""
+    chunks = _chunks(document.gallery)
+    places = [(c, i) for c, chunk in enumerate(chunks) for i in range(len(chunk))]
+    several = len(document.runs) > 1
+    index = {
+        "rows": [_row(sample, place) for sample, place in zip(document.gallery, places, strict=True)],
+        "pieces": [{str(i): _piece(text) for i, text in run.pieces.items()} for run in document.runs],
+    }
+    return PackedGallery(
+        index=packed(index),
+        chunks=tuple(packed([_sample(s, document, several=several) for s in chunk]) for chunk in chunks),
+        n=len(document.gallery),
+    )
+
+
+def _chunks(samples: Sequence[GallerySample]) -> list[list[GallerySample]]:
+    chunks: list[list[GallerySample]] = []
+    size = 0
+    for sample in samples:
+        own = len(sample.reference or "") + sum(len(a.text) for a in sample.answers) + len(sample.image or "")
+        if not chunks or len(chunks[-1]) >= CHUNK or size + own > CHUNK_CHARACTERS:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(sample)
+        size += own
+    return chunks
+
+
+def _row(sample: GallerySample, place: tuple[int, int]) -> list[Any]:
+    """[name, task, tokens, points, speedup, differs, failed, chunk, place in it]; `None` = not measured."""
+    base = next((a for a in sample.answers if a.arm == BASE), None)
+    tokens = len((base or sample.answers[0]).token_ids) if sample.answers else 0
+    ratios = [
+        base.request_ns / a.request_ns
+        for a in sample.answers
+        if base is not None and a.arm != BASE and a.run == base.run and base.request_ns and a.request_ns
+    ]
+    levels = [
+        points(metric, value)
+        for a in sample.answers
+        for metric, value in a.scores.items()
+        if value is not None
+    ]
+    return [
+        _name(sample),
+        sample.task,
+        tokens,
+        round(min(levels), 2) if levels else None,
+        round(max(ratios), 3) if ratios else None,
+        int(any(a.identical is False for a in sample.answers)),
+        int(any(a.status != "ok" for a in sample.answers)),
+        *place,
+    ]
+
+
+def _name(sample: GallerySample) -> str:
+    return visible(sample.sample_id) + (f" (repetition {sample.rep})" if sample.rep else "")
+
+
+def _sample(sample: GallerySample, document: ReportDocument, *, several: bool) -> dict[str, Any]:
+    size = f"{sample.image_wh[0]} × {sample.image_wh[1]} pixels" if sample.image_wh else None
+    answers: list[dict[str, Any]] = []
+    first: dict[str, int] = {}
+    for number, answer in enumerate(sample.answers):
+        shown = _answer(answer, sample.reference, document, several=several)
+        if answer.text in first:
+            shown |= {"same": first[answer.text], "diff": None}
+        else:
+            first[answer.text] = number
+        answers.append(shown)
+    return {
+        "name": _name(sample),
+        "task": sample.task,
+        "categories": [[visible(k), visible(v)] for k, v in sample.categories.items()],
+        "image": sample.image,
+        "image_name": visible(sample.image_name) if sample.image_name else None,
+        "image_size": size,
+        "image_note": visible(sample.image_note) if sample.image_note else None,
+        "reference": None if sample.reference is None else visible(sample.reference),
+        "answers": answers,
+    }
+
+
+def _answer(
+    answer: Answer, reference: str | None, document: ReportDocument, *, several: bool
+) -> dict[str, Any]:
+    run = document.runs[answer.run].name
+    text = visible(answer.text)
+    diff = word_diff(visible(reference), text) if reference is not None else (("=", text),) if text else ()
+    return {
+        "label": visible(f"{run} · {answer.arm}" if several else answer.arm),
+        "run": answer.run,
+        "status": answer.status,
+        "stop": answer.stop_reason,
+        "error": visible(answer.error) if answer.error else None,
+        "loop": answer.loop,
+        "identical": answer.identical,
+        "time": f"{milliseconds(answer.decode_ns)} decoding, {milliseconds(answer.request_ns)} in all",
+        "scores": [[m, "unscored" if v is None else f"{v:.4f}"] for m, v in sorted(answer.scores.items())],
+        "reasons": [visible(f"{m}: {r}") for m, r in sorted(answer.reasons.items())],
+        "same": None,
+        "diff": diff,
+        "ids": answer.token_ids,
+        **_strip(answer),
+    }
+
+
+def _strip(answer: Answer) -> dict[str, Any]:
+    """`strip` is a list of model calls, each a list of rounds; `aligned` says whether they spell the ids."""
+    if answer.rounds is None:
+        return {"strip": None, "aligned": False}
+    rounds = strip_rounds(answer.arm, answer.rounds)
+    calls: list[list[Any]] = []
+    start = 0
+    for _, count in answer.requests:
+        calls.append([list(r) for r in rounds[start : start + count]])
+        start += count
+    spelled = sum(len(r.kinds) for r in rounds) + sum(1 for tokens, _ in answer.requests if tokens)
+    return {"strip": calls, "aligned": start == len(rounds) and spelled == len(answer.token_ids)}
+
+
+def _piece(text: str) -> str:
+    return visible(text).replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") or "∅"

@@ -1,0 +1,207 @@
+"""A report document to one HTML string that asks nothing of the network.
+
+Everything a model or a file said enters as text: through autoescape, or through the script's textContent.
+The content security policy allows the one script and the one stylesheet by hash, and pictures as data.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from pydantic import JsonValue
+
+from gravbench.reporting import acceptance_charts, arm_charts, breakdown, charts, speed_charts
+from gravbench.reporting.charts import Chart, Named
+from gravbench.reporting.definitions import DEFINITIONS
+from gravbench.reporting.document import ReportDocument, RunPart
+from gravbench.reporting.gallery_pack import pack_gallery
+from gravbench.reporting.packing import packed
+from gravbench.reporting.published import published_table
+from gravbench.reporting.tables import Table, table
+from gravbench.reporting.verdicts import arm_verdicts, conditions, difference_kinds, headline, measured_how
+from gravbench.reporting.visible import visible
+from gravbench.store.schema import canonical_json
+
+TEMPLATES = Path(__file__).parent / "templates"
+DETAILED_ARMS = 3
+"""Strategies with charts of their own (waterfall, scatter, drift); the others are in the shared charts."""
+
+_GAP = re.compile(r">\s*\n\s*<")
+
+HASHES = ("suite_sha", "samples_sha", "model_digest", "scorer")
+
+
+INLINE_CELLS = 850
+"""Cells that may stand in the page from the start, all tables together; the rest is packed."""
+FOLDED_CELLS = 30
+"""Of a table that is folded away anyway."""
+
+
+@dataclass(slots=True)
+class Packs:
+    """Tables of one page that are built on demand, by key, in the order they were met."""
+
+    tables: dict[str, str] = field(default_factory=dict)
+    inline_cells: int = 0
+
+    def takes(self, given: Table, *, folded: bool) -> bool:
+        """Whether a table is packed; one that is not uses up the page's room."""
+        if self.inline_cells + given.size > INLINE_CELLS or (folded and given.size > FOLDED_CELLS):
+            return True
+        self.inline_cells += given.size
+        return False
+
+    def key(self, given: Table) -> str:
+        """Pack a table; returns the id of its data."""
+        name = f"pack-{len(self.tables)}"
+        self.tables[name] = packed(
+            {
+                "columns": given.columns,
+                "left": sorted(given.left),
+                "tints": [[cell.css or "" for cell in row] for row in given.rows]
+                if any(cell.css for row in given.rows for cell in row)
+                else None,
+                "caption": visible(given.caption),
+                "rows": [[visible(cell.text) for cell in row] for row in given.rows],
+            }
+        )
+        return name
+
+
+def render_report(document: ReportDocument) -> str:
+    """The whole page; equal documents give equal text."""
+    style, script = (Markup((TEMPLATES / name).read_text("utf-8")) for name in ("report.css", "report.js"))
+    packs = Packs()
+    detailed = [a for a in charts.best_first(document) if a.arm.decode is not None][:DETAILED_ARMS]
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    best = next(iter(charts.best_first(document)), None)
+    body = environment.get_template("report.html.j2").render(
+        document=document,
+        style=style,
+        script=script,
+        policy=content_policy(style, script),
+        headline=headline(document),
+        verdicts=arm_verdicts(document),
+        conditions=[(run.name, conditions(run)) for run in document.runs],
+        measured_how=measured_how(document),
+        tables=_tables(document, detailed, best),
+        comparisons=[(pair, breakdown.comparison_table(pair)) for pair in document.comparisons],
+        difference_kinds=difference_kinds,
+        speed_charts=_present(
+            speed_charts.speed_by_block(document),
+            speed_charts.speed_by_length(document),
+            speed_charts.speed_by_concurrency(document),
+            *(arm_charts.amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
+            *(arm_charts.pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
+            *(arm_charts.drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
+        ),
+        acceptance_charts=[
+            acceptance_charts.accepted_histogram(document),
+            acceptance_charts.acceptance_by_position(document),
+        ],
+        quality_charts=[acceptance_charts.pareto(document)],
+        run_facts=[(run, run_tables(run)) for run in document.runs],
+        gallery=pack_gallery(document),
+        definitions=DEFINITIONS,
+        packs=packs,
+    )
+    return _without_gaps(body)
+
+
+def content_policy(style: str, script: str) -> str:
+    """Nothing but this script, this stylesheet and pictures from data addresses."""
+    return (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def run_tables(run: RunPart) -> list[Table]:
+    """Settings, hashes, machine and packages of a run, as tables of two columns."""
+    packages = run.environment.get("packages")
+    machine = {k: v for k, v in run.environment.items() if k != "packages"}
+    hashes = {"identity": run.identity_sha, **{k: run.identity[k] for k in HASHES if k in run.identity}}
+    settings = {k: v for k, v in run.identity.items() if k not in HASHES}
+    model = {k: v for k, v in run.model.items() if k not in {"model_digest", "warnings"}}
+    groups: list[tuple[str, dict[str, JsonValue]]] = [
+        ("Settings", settings),
+        ("Protocol", run.protocol),
+        ("Model", model),
+        ("Hashes", hashes),
+        ("Metric signatures", dict(run.signatures)),
+        ("Machine", machine),
+        ("Packages", packages if isinstance(packages, dict) else {}),
+    ]
+    return [
+        table(
+            f"{name}: {run.name}",
+            ("field", "value"),
+            [(key, _said(value)) for key, value in sorted(values.items())],
+            left=frozenset({0, 1}),
+        )
+        for name, values in groups
+        if values
+    ]
+
+
+def _tables(document: ReportDocument, detailed: list[Named], best: Named | None) -> dict[str, Any]:
+    """Tables by name; those without a row are `None`."""
+    judged = charts.best_first(document)
+    audits = [
+        t
+        for a in judged
+        if a.arm.identity is not None
+        and (t := breakdown.audit_table(f"{a.label} against ar", a.arm.identity)) is not None
+    ]
+    null = document.null and breakdown.audit_table("ar against ar", document.null.audit)
+    return {
+        "speed": breakdown.speed_table(document),
+        "cost": breakdown.cost_table(document),
+        "counters": breakdown.counter_table(document),
+        "quality": breakdown.quality_table(document),
+        "heat": [t for a in (detailed or judged[:1]) if (t := breakdown.heat_table(a)) is not None],
+        "outliers": [t for a in detailed[:1] if (t := breakdown.outlier_table(a)) is not None],
+        "audits": [*audits, *([null] if null else [])],
+        "published": published_table(best),
+    }
+
+
+def _without_gaps(page: str) -> str:
+    """No line breaks between tags: each would be a node. The stylesheet and the script keep theirs.
+
+    Inserted text holds no `<` or `>` of its own, so only the template's line breaks match.
+    """
+    head, style_end, rest = page.partition("</style>")
+    body, script, tail = rest.rpartition("<script>")
+    return head + style_end + _GAP.sub("><", body) + script + tail + "\n"
+
+
+def _present(*found: Chart | None) -> list[Chart]:
+    return [chart for chart in found if chart is not None]
+
+
+def _finalize(value: Any) -> Any:
+    """What a template prints: `Markup` as it is, text made visible (and then escaped)."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _said(value: JsonValue) -> str:
+    return value if isinstance(value, str) else canonical_json(value).decode("utf-8")

@@ -1,0 +1,224 @@
+"""Drawing: the only use of matplotlib. Each function takes plain numbers and returns an SVG element.
+
+No clock and no random id enters a drawing; series differ by marker and dash as well as by colour.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+from gravbench.reporting.series import Bars, Line, Waterfall
+from gravbench.reporting.svg_theme import FAINT, INK, PAPER, SERIES, themed
+
+MARKERS = "osD^vPX*"
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+LEGEND_CHARACTERS = 92
+LOG_TICKS = (
+    (4.0, (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
+    (300.0, (1.0, 2.0, 5.0)),
+    (math.inf, (1.0,)),
+)
+"""Ratio of largest to smallest value up to which a logarithmic axis has these ticks in a decade."""
+DOT = "#3f83c9"
+"""Rasterised marks cannot follow the theme: a blue that reads on white and on black."""
+
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gravbench",
+    "font.size": 11,
+    "font.family": "DejaVu Sans",
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.5,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+    "text.parse_math": False,
+}
+
+
+def line_chart(
+    lines: Sequence[Line],
+    *,
+    key: str,
+    title: str,
+    description: str,
+    x_label: str,
+    y_label: str,
+    ticks: Sequence[str] | None = None,
+    level: float | None = None,
+) -> Markup:
+    """Lines with error bars. `ticks` names x = 0, 1, ...; `level` is a horizontal guide."""
+    with _figure() as (figure, axes):
+        for index, line in enumerate(lines):
+            colour = SERIES[index % len(SERIES)]
+            axes.errorbar(
+                line.x,
+                line.y,
+                yerr=_reach(line),
+                color=colour,
+                marker=MARKERS[index % len(MARKERS)],
+                linestyle=DASHES[index % len(DASHES)] if line.joined else "none",
+                capsize=3,
+                elinewidth=1.2,
+                label=line.label,
+                markerfacecolor=PAPER if index % 2 else colour,
+            )
+        if level is not None:
+            axes.axhline(level, color=INK, linewidth=1, linestyle=(0, (2, 2)))
+        if ticks is not None:
+            axes.set_xticks(range(len(ticks)), ticks)
+            axes.set_xlim(-0.5, len(ticks) - 0.5)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        _legend(figure, axes, len(lines))
+        return _svg(figure, key, title, description)
+
+
+def bar_chart(
+    bars: Sequence[Bars], *, key: str, title: str, description: str, x_label: str, y_label: str
+) -> Markup:
+    """Grouped bars over integers from 0."""
+    width = 0.84 / max(1, len(bars))
+    with _figure() as (figure, axes):
+        for index, own in enumerate(bars):
+            shift = (index - (len(bars) - 1) / 2) * width
+            axes.bar(
+                [x + shift for x in own.x],
+                own.heights,
+                width=width,
+                color=SERIES[index % len(SERIES)],
+                label=own.label,
+                linewidth=0,
+            )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.grid(axis="x", visible=False)
+        _legend(figure, axes, len(bars))
+        return _svg(figure, key, title, description)
+
+
+def scatter_chart(
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    key: str,
+    title: str,
+    description: str,
+    x_label: str,
+    y_label: str,
+    guides: Sequence[float] = (),
+    steps: Sequence[tuple[float, float, float]] = (),
+    log_x: bool = False,
+) -> Markup:
+    """Dots as one picture inside the SVG; the y axis is logarithmic.
+
+    `guides` are lines y = x / g for a logarithmic x; `steps` are (from, to, height).
+    """
+    with _figure() as (figure, axes):
+        axes.scatter(x, y, s=14, color=DOT, alpha=0.6, linewidths=0, rasterized=True)
+        axes.set_yscale("log")
+        _plain_log_ticks(axes.yaxis, min(y), max(y))
+        if log_x:
+            axes.set_xscale("log")
+            _plain_log_ticks(axes.xaxis, min(x), max(x))
+            low, high = min(x), max(x)
+            for index, guide in enumerate(guides):
+                ends = [low, high * 1.0001]
+                axes.plot(
+                    ends,
+                    [end / guide for end in ends],
+                    color=SERIES[index],
+                    linestyle=DASHES[index % len(DASHES)],
+                    linewidth=1.3,
+                    label=f"{guide:g}× faster" if guide != 1 else "equal",
+                )
+            _legend(figure, axes, 2)
+        for left, right, height in steps:
+            axes.plot([left, right], [height, height], color=INK, linewidth=2)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        return _svg(figure, key, title, description)
+
+
+def waterfall_chart(steps: Waterfall, *, key: str, title: str, description: str, x_label: str) -> Markup:
+    """Horizontal bars from one total to another; falling and rising steps differ by colour and sign."""
+    with _figure(height=0.5 + 0.42 * len(steps.labels)) as (figure, axes):
+        axes.set_yticks(range(len(steps.labels)), steps.labels)
+        axes.invert_yaxis()
+        for row, (start, end, whole) in enumerate(zip(steps.starts, steps.ends, steps.totals, strict=True)):
+            colour = SERIES[0] if whole else SERIES[2] if end <= start else SERIES[1]
+            axes.barh(row, abs(end - start), left=min(start, end), height=0.62, color=colour, linewidth=0)
+            text = f"{end:.0%}" if whole else _change(end - start)
+            axes.text(max(start, end) + 0.012, row, text, va="center", fontsize=10)
+        axes.set_xlim(0, max(*steps.starts, *steps.ends) * 1.15)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel(x_label)
+        return _svg(figure, key, title, description)
+
+
+@contextmanager
+def _figure(height: float = 3.7) -> Iterator[tuple[Figure, Any]]:
+    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
+        figure = Figure(figsize=(7.2, height), layout="constrained")
+        figure.patch.set_visible(False)
+        axes = figure.add_subplot()
+        axes.patch.set_visible(False)
+        axes.tick_params(which="both", bottom=False, left=False)
+        yield figure, axes
+
+
+def _change(value: float) -> str:
+    return "±0%" if abs(value) < 0.0005 else f"{value:+.1%}"
+
+
+def _reach(line: Line) -> list[list[float]] | None:
+    if line.low is None or line.high is None:
+        return None
+    return [
+        [max(0.0, y - low) for y, low in zip(line.y, line.low, strict=True)],
+        [max(0.0, high - y) for y, high in zip(line.y, line.high, strict=True)],
+    ]
+
+
+def _plain_log_ticks(axis: Any, low: float, high: float) -> None:
+    """Ticks at 1, 2, 5 times powers of ten; fewer over many decades, more within one; plain numbers."""
+    subs = next(steps for limit, steps in LOG_TICKS if high / low <= limit)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=20))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def _legend(figure: Figure, axes: Any, count: int) -> None:
+    """Below the axes, in as many columns as the labels leave room for."""
+    handles, labels = axes.get_legend_handles_labels()
+    if labels and count > 1:
+        columns = max(1, min(count, LEGEND_CHARACTERS // (max(map(len, labels)) + 7)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def _svg(figure: Figure, key: str, title: str, description: str) -> Markup:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", dpi=130, metadata={"Date": None, "Creator": None})
+    return themed(buffer.getvalue(), key=key, title=title, description=description)

@@ -1,0 +1,187 @@
+"""Speedup against block size, output length and concurrency: decode-only and end-to-end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
+from gravbench.analysis.speed_estimate import SpeedEstimate
+from gravbench.reporting import plots
+from gravbench.reporting.charts import (
+    MAX_SERIES,
+    Chart,
+    Named,
+    best_first,
+    concurrency,
+    described,
+    end_to_end,
+    interval_lines,
+    named_arms,
+)
+from gravbench.reporting.document import ReportDocument
+from gravbench.reporting.tables import interval, table
+
+_KIND = {"decode": "decode", "request": "end to end"}
+
+
+def speed_by_block(document: ReportDocument) -> Chart | None:
+    """Speedup against block size; `None` with fewer than two sizes."""
+    arms = [a for a in named_arms(document) if a.part.block is not None and a.arm.decode is not None]
+    families: dict[str, list[Named]] = {}
+    for a in arms:
+        run = f"{a.run.name} · " if len(document.runs) > 1 else ""
+        families.setdefault(run + a.part.arm.partition(":")[0], []).append(a)
+    families = {name: _one_a_block(own) for name, own in families.items()}
+    sizes = sorted({int(a.part.block or 0) for own in families.values() for a in own})
+    if len(sizes) < 2:
+        return None
+    lines = []
+    for name, own in families.items():
+        for kind in ("decode", "request"):
+            shown = [(a, e) for a in own if (e := estimate(a.arm, kind)) is not None]
+            xs = [float(sizes.index(int(a.part.block or 0))) for a, _ in shown]
+            lines += interval_lines(f"{name}, {_KIND[kind]}", xs, [e for _, e in shown])
+    rows = [
+        (
+            a.label,
+            str(a.part.block),
+            interval(a.arm.decode, "×"),
+            interval(end_to_end(a.arm), "×"),
+            interval(a.arm.counters.get("tpf_all")),
+            interval(a.arm.counters.get("tau_round")),
+        )
+        for own in families.values()
+        for a in own
+    ]
+    title = "Speedup against block size"
+    return Chart(
+        key="block",
+        title=title,
+        note="Masked positions a draft fills per round. Above the dotted line drafting pays.",
+        svg=plots.line_chart(
+            lines[:MAX_SERIES],
+            key="block",
+            title=title,
+            description=described("Speedup over ar", lines),
+            x_label="block size",
+            y_label="speedup over ar",
+            ticks=[str(size) for size in sizes],
+            level=1.0,
+        ),
+        table=table(title, ("strategy", "block", "decode", "end to end", "tpf_all", "tau_round"), rows),
+    )
+
+
+def speed_by_length(document: ReportDocument) -> Chart | None:
+    """Speedup against output length, decode-only and end-to-end, of the best arms."""
+    arms = best_first(document)[:3]
+    labels = _ordered(g.label for a in arms for g in a.arm.groups if g.kind == "length")
+    if not labels:
+        return None
+    lines = []
+    rows: list[tuple[str, ...]] = []
+    for a in arms:
+        groups = [g for g in a.arm.groups if g.kind == "length"]
+        for kind in ("decode", "request"):
+            shown = [(g, e) for g in groups if (e := getattr(g, kind)) is not None]
+            xs = [float(labels.index(g.label)) for g, _ in shown]
+            lines += interval_lines(f"{a.label}, {_KIND[kind]}", xs, [e for _, e in shown])
+        rows += [(a.label, g.label, *_group_cells(g)) for g in groups]
+    title = "Speedup against output length"
+    return Chart(
+        key="length",
+        title=title,
+        note="Output tokens of ar, prefill's token and EOS included. Short outputs cap every speedup.",
+        svg=plots.line_chart(
+            lines[:MAX_SERIES],
+            key="length",
+            title=title,
+            description=described("Speedup over ar", lines),
+            x_label="output tokens",
+            y_label="speedup over ar",
+            ticks=labels,
+            level=1.0,
+        )
+        if lines
+        else None,
+        table=table(
+            title,
+            ("strategy", "tokens", "n", "decode", "end to end", "tpf_all", "tau_round"),
+            rows,
+            left=frozenset({0, 1}),
+        ),
+    )
+
+
+def speed_by_concurrency(document: ReportDocument) -> Chart | None:
+    """Speedup against requests in flight; `None` unless the runs differ in it."""
+    levels = sorted({concurrency(run) for run in document.runs})
+    if len(levels) < 2:
+        return None
+    families: dict[str, list[Named]] = {}
+    for a in named_arms(document):
+        if a.arm.decode is not None or end_to_end(a.arm) is not None:
+            families.setdefault(a.part.arm, []).append(a)
+    lines = []
+    for name, own in families.items():
+        for kind in ("decode", "request"):
+            shown = [(a, e) for a in own if (e := estimate(a.arm, kind)) is not None]
+            xs = [float(levels.index(concurrency(a.run))) for a, _ in shown]
+            lines += interval_lines(f"{name}, {_KIND[kind]}", xs, [e for _, e in shown])
+    rows = [
+        (
+            a.part.arm,
+            str(concurrency(a.run)),
+            a.run.name,
+            interval(a.arm.decode, "×"),
+            interval(end_to_end(a.arm), "×"),
+        )
+        for own in families.values()
+        for a in own
+    ]
+    title = "Speedup against concurrency"
+    return Chart(
+        key="concurrency",
+        title=title,
+        note="Requests in flight together. Each point is a ratio inside one run.",
+        svg=plots.line_chart(
+            lines[:MAX_SERIES],
+            key="concurrency",
+            title=title,
+            description=described("Speedup over ar", lines),
+            x_label="requests in flight",
+            y_label="speedup over ar",
+            ticks=[str(level) for level in levels],
+            level=1.0,
+        ),
+        table=table(
+            title, ("strategy", "in flight", "run", "decode", "end to end"), rows, left=frozenset({0, 2})
+        ),
+    )
+
+
+def estimate(arm: ArmAnalysis, kind: str) -> SpeedEstimate | None:
+    """The arm's `decode` or `request` (end to end) speedup."""
+    return arm.decode if kind == "decode" else end_to_end(arm)
+
+
+def _one_a_block(arms: Sequence[Named]) -> list[Named]:
+    """One strategy a block size, smallest first; of several the first counts."""
+    found: dict[int, Named] = {}
+    for a in arms:
+        found.setdefault(int(a.part.block or 0), a)
+    return [found[size] for size in sorted(found)]
+
+
+def _ordered(labels: Iterable[str]) -> list[str]:
+    return sorted(dict.fromkeys(labels), key=lambda label: int(label.split("-")[0].rstrip("+")))
+
+
+def _group_cells(g: GroupRow) -> tuple[str, ...]:
+    return (
+        str(g.n),
+        interval(g.decode, "×"),
+        interval(g.request, "×"),
+        interval(g.counters.get("tpf_all")),
+        interval(g.counters.get("tau_round")),
+    )

@@ -1,0 +1,182 @@
+"""The first thing a reader sees: for each strategy three answers in a sentence each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.divergence import Audit
+from gravbench.analysis.run_analysis import BASE
+from gravbench.reporting.charts import Named, best_first, concurrency, end_to_end, main_metric
+from gravbench.reporting.document import ReportDocument, RunPart
+from gravbench.reporting.tables import interval, number, signed
+
+Mood = Literal["yes", "no", "unclear"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A question, its short answer, and the sentence behind it."""
+
+    question: str
+    answer: str
+    mood: Mood
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmVerdict:
+    """Answers for one strategy, most read first."""
+
+    label: str
+    answers: tuple[Answered, ...]
+
+
+def arm_verdicts(document: ReportDocument) -> list[ArmVerdict]:
+    """One a strategy that is not ar, fastest first."""
+    return [
+        ArmVerdict(label=a.label, answers=(_same(a), _faster(a), _quality(a))) for a in best_first(document)
+    ]
+
+
+def headline(document: ReportDocument) -> str:
+    """The claim of the report in one sentence: the fastest strategy, its interval, its text."""
+    for a in best_first(document):
+        if a.arm.decode is not None:
+            request = f", {interval(end_to_end(a.arm), '×')} end to end" if end_to_end(a.arm) else ""
+            same = ""
+            if (audit := a.arm.identity) is not None:
+                same = f"; {audit.identical} of {audit.compared} outputs are token-identical to ar"
+            return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as ar{request}{same}."
+    return "No speedup was measured in these runs."
+
+
+def conditions(run: RunPart) -> list[tuple[str, str]]:
+    """Under which conditions the numbers of a run hold."""
+    i = run.identity
+    n, clusters = run.analysis.n_samples, run.analysis.n_clusters
+    samples = f"{n}" if n == clusters else f"{n} in {clusters} pages"
+    pairs = (
+        ("suite", f"{i.get('suite')} v{i.get('suite_version')}"),
+        ("samples", samples),
+        ("model", f"{run.model.get('model')} ({str(i.get('model_digest'))[:12]})"),
+        ("engine", str(i.get("engine"))),
+        ("device", f"{i.get('device')}, {i.get('dtype')}, {i.get('threads')} thread(s)"),
+        ("requests in flight", str(concurrency(run))),
+        ("processor", _processor(run)),
+        ("order", str(run.protocol.get("interleave", "not stated"))),
+        ("warm-up", str(run.protocol.get("warm_up", "not stated"))),
+        ("sessions", str(run.sessions)),
+    )
+    return [(name, value) for name, value in pairs if value and value != "None"]
+
+
+def _processor(run: RunPart) -> str:
+    cpu = run.environment.get("cpu")
+    if isinstance(cpu, dict):
+        cores = next((f"{v} cores" for k, v in sorted(cpu.items()) if "core" in k and v), None)
+        return ", ".join(str(v) for v in (cpu.get("model"), cores) if v)
+    return str(cpu or "")
+
+
+def _same(a: Named) -> Answered:
+    question, audit = "Is it the same text?", a.arm.identity
+    if audit is None:
+        return Answered(
+            question=question, answer="not measured", mood="unclear", detail="There is no ar arm."
+        )
+    if not audit.compared:
+        return Answered(
+            question=question,
+            answer="nothing to compare",
+            mood="unclear",
+            detail=f"All {audit.both_failed} pairs failed in both arms.",
+        )
+    counted = f"{audit.identical} of {audit.compared} outputs have ar's token ids and stop reason"
+    if audit.identical == audit.compared:
+        return Answered(question=question, answer="yes", mood="yes", detail=counted + ".")
+    return Answered(
+        question=question,
+        answer="yes, but for near-ties" if not audit.faults else "no",
+        mood="no" if audit.faults else "yes",
+        detail=f"{counted}; {difference_kinds(audit)}.",
+    )
+
+
+def difference_kinds(audit: Audit) -> str:
+    """`2 near-tie, 1 violation; referee's tau 0.0001`."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(audit.classes.items()))
+    judged = f"referee's tau {audit.tau:g}" if audit.refereed else "no referee was asked"
+    return f"{kinds}; {judged}"
+
+
+def _faster(a: Named) -> Answered:
+    question = "Is it faster?"
+    if a.arm.decode is None:
+        reason = "No pair has decode times in both arms."
+        return Answered(question=question, answer="not measured", mood="unclear", detail=reason)
+    detail = f"Decoding {interval(a.arm.decode, '×')}"
+    if end_to_end(a.arm) is not None:
+        detail += f", end to end {interval(end_to_end(a.arm), '×')}"
+    detail += (
+        f", over {a.arm.decode.n_pairs} interleaved pairs; {number(_value(a, 'tpf_all'))} tokens per forward."
+    )
+    answer, mood = _sides(a.arm.decode)
+    return Answered(question=question, answer=answer, mood=mood, detail=detail)
+
+
+def _value(a: Named, name: str) -> float | None:
+    found = a.arm.counters.get(name)
+    return None if found is None else found.value
+
+
+def _sides(given: Interval) -> tuple[str, Mood]:
+    if given.low is None or given.high is None:
+        return f"{given.value:.2f}×, no interval", "unclear"
+    if given.low > 1:
+        return f"yes, {given.value:.2f}×", "yes"
+    if given.high < 1:
+        return f"no, {given.value:.2f}×", "no"
+    return f"not clear, {given.value:.2f}×", "unclear"
+
+
+def _quality(a: Named) -> Answered:
+    question = "At what quality?"
+    metric = main_metric(a.arm.quality)
+    if metric is None:
+        level_of = main_metric(a.part.levels)
+        if level_of is None:
+            return Answered(
+                question=question, answer="not scored", mood="unclear", detail="No score applies."
+            )
+        return Answered(
+            question=question,
+            answer=f"{a.part.levels[level_of].points.value:.2f} points",
+            mood="unclear",
+            detail="Without an ar arm there is no difference to show.",
+        )
+    d = a.arm.quality[metric]
+    low = d.low if d.low is not None else d.difference
+    high = d.high if d.high is not None else d.difference
+    mood: Mood = "no" if high < 0 else "yes" if low > -0.5 else "unclear"
+    answer = "unchanged" if not d.changed else f"{d.difference:+.2f} points"
+    detail = f"{metric}: {d.own:.2f} points, ar {d.base:.2f}, difference {signed(d)}; "
+    detail += f"{d.changed} of {d.n} changed."
+    return Answered(question=question, answer=answer, mood=mood, detail=detail)
+
+
+def measured_how(document: ReportDocument) -> list[str]:
+    """How the numbers came about, a sentence each."""
+    base = BASE
+    return [
+        f"Every sample is decoded by {base} and by each strategy one after the other, in alternating "
+        "order, in one process with the same weights, stop rule and budget; a pair never spans two sessions.",
+        f"A speedup is the sum of {base}'s times over the sum of the strategy's times, over pairs in which "
+        "both succeeded. Ratios of single pairs describe spread and are never the headline.",
+        f"Intervals are 95 % BCa bootstrap intervals over pages ({document.resamples:,} resamples, seed "
+        f"{document.seed}); groups use 2,000. Composites are computed again inside every resample.",
+        "Same text means equal token ids and stop reason. Where ids part, a float32 referee may call "
+        "a near-tie; without a referee nothing is excused.",
+        "Failed samples score worst and stay in every mean. Points run to 100, which is best.",
+    ]

@@ -1,0 +1,189 @@
+"""`gravbench report` through the command line, the published reports, and pages opened in Chromium."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from lxml import html
+from report_support import HOSTILE, chromium, document_of, dumped_dom, large_input, loaded, record_of
+
+from gravbench.cli.entry import run_command_line
+from gravbench.reporting.building import build_document
+from gravbench.reporting.gallery import SampleSource
+from gravbench.reporting.html import render_report
+from gravbench.reporting.packing import unpacked
+from gravbench.reporting.publishing import list_text, read_document
+from gravbench.reporting.visible import visible
+
+REPORTS = Path(__file__).resolve().parents[2] / "reports"
+PUBLISHED = sorted(REPORTS.glob("*/comparison.json"))
+
+needs_chromium = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    common = ["run", "--suite", "smoke", "--backend", "toy", "--quiet"]
+    for name, seed in (("a", "0"), ("b", "1")):
+        assert run_command_line([*common, "--out", str(folder / name), "--seed", seed]) == 0
+    return folder
+
+
+def test_report_of_one_run(runs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new folder" / "report.html"
+    arguments = ["report", str(runs / "a"), "--out", str(out), "--resamples", "200"]
+    assert run_command_line(arguments) == 0
+    printed = capfd.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 100
+    first = out.read_bytes()
+    assert run_command_line([*arguments, "--json"]) == 0
+    (file,) = json.loads(capfd.readouterr().out)["files"]
+    assert file["bytes"] == out.stat().st_size
+    assert run_command_line(arguments) == 0
+    assert without_commands(out.read_text()) == without_commands(first.decode())
+    (chunk,) = [unpacked(n.text) for n in html.fromstring(first).xpath("//script[@id='g-chunk-0']")]
+    assert chunk[0]["image"].startswith("data:image/webp;base64,")
+    assert chunk[0]["reference"]
+
+
+def test_report_of_two_runs_shows_the_null(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "two.html"
+    arguments = ["report", str(runs / "a"), str(runs / "b"), "--out", str(out), "--resamples", "200"]
+    assert run_command_line(arguments) == 0
+    assert "AR against AR (same setting, repeated): 12 of 12 identical" in out.read_text()
+
+
+def test_publish_writes_a_folder_and_the_list(runs: Path, tmp_path: Path) -> None:
+    root = tmp_path / "reports"
+    arguments = ["report", str(runs / "a"), "--publish", "smoke-toy", "--to", str(root), "--resamples", "200"]
+    assert run_command_line(arguments) == 0
+    (folder,) = [path for path in root.iterdir() if path.is_dir()]
+    assert re.fullmatch(r"\d{4}-\d{2}-smoke-toy", folder.name)
+    assert folder.name in (root / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["{a}"], 2, "nowhere to write"),
+        (["{a}", "--out", "."], 2, "is a folder"),
+        (["nothing-here", "--out", "x.html"], 2, "no run here"),
+        (["{a}", "--publish", "../up"], 2, "--publish"),
+        (["{a}", "--out", "/proc/nowhere/x.html"], 2, "not writable"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    runs: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    filled = [argument.replace("{a}", str(runs / "a")) for argument in arguments]
+    assert run_command_line(["report", *filled, "--resamples", "200"]) == code
+    error = capfd.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_there_is_a_published_report() -> None:
+    assert PUBLISHED
+
+
+@pytest.mark.parametrize("file", PUBLISHED, ids=lambda file: file.parent.name)
+def test_published_pages_are_what_their_json_renders_to(file: Path) -> None:
+    """All but the figures, whose strokes belong to a matplotlib version."""
+    stored = (file.parent / "report.html").read_text("utf-8")
+    assert without_figures(render_report(read_document(file))) == without_figures(stored)
+
+
+def test_the_list_of_published_reports_is_current() -> None:
+    assert (REPORTS / "README.md").read_text("utf-8") == list_text(REPORTS)
+
+
+@needs_chromium
+def test_hostile_text_executes_nothing_in_chromium(tmp_path: Path) -> None:
+    """All names are listed, a sample with all texts is opened: the title stays, no element comes of any."""
+    everything = "\n".join(HOSTILE)
+    records = {
+        arm: [record_of(f"{i} {text}", arm, text) for i, text in enumerate((everything, *HOSTILE))]
+        + [record_of(everything, arm, everything + tail)]
+        for arm, tail in (("ar", ""), ("selfspec", " changed"))
+    }
+    sources = {
+        r.sample_id: SampleSource(image_path=None, reference=HOSTILE[1], categories={everything: HOSTILE[5]})
+        for r in records["ar"]
+    }
+    page = tmp_path / 'page "onload=x <b>.html'
+    page.write_text(render_report(document_of(loaded(records, suite=everything), sources=sources)))
+    dom = dumped_dom(page, tmp_path / "profile", fragment=f"sample={visible(everything)}")
+    tree = html.fromstring(dom)
+    assert tree.get("data-ready") == "yes"
+    assert tree.findtext(".//title", "").endswith("gravbench report")
+    assert not tree.xpath("//iframe | //*[@onerror] | //*[@onload]")
+    assert len(tree.xpath("//script[not(@type)]")) == 1
+    detail, listed = (tree.get_element_by_id(i).text_content() for i in ("g-detail", "g-rows"))
+    for text in HOSTILE:
+        assert visible(text) in detail
+        assert visible(text) in listed
+
+
+@needs_chromium
+def test_a_megabyte_line_opens_in_chromium(tmp_path: Path) -> None:
+    line = "<b>" + "long" * 250_000
+    page = tmp_path / "page.html"
+    page.write_text(
+        render_report(document_of(loaded({arm: [record_of("one", arm, line)] for arm in ("ar", "selfspec")})))
+    )
+    dom = dumped_dom(page, tmp_path / "profile", fragment="sample=one")
+    assert line in html.fromstring(dom).get_element_by_id("g-detail").text_content()
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_a_whole_benchmark_stays_in_its_bounds(tmp_path: Path) -> None:
+    """1,651 pages: under 15 MB, under 5,000 nodes once the script has run."""
+    text = render_report(build_document([large_input(tmp_path)]))
+    page = tmp_path / "large.html"
+    page.write_text(text)
+    assert page.stat().st_size < 15_000_000
+    tree = html.fromstring(dumped_dom(page, tmp_path / "profile"))
+    assert tree.get("data-ready") == "yes"
+    assert sum(1 + bool(n.text) + bool(n.tail) for n in tree.iter() if isinstance(n.tag, str)) < 5_000
+    assert "1651 of 1651 samples" in tree.get_element_by_id("g-count").text_content()
+
+
+@needs_chromium
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (Path.cwd() / "node_modules" / "axe-core").is_dir(),
+    reason="optional: node with axe-core and playwright-core in ./node_modules",
+)
+def test_axe_finds_no_serious_violation(tmp_path: Path, runs: Path) -> None:
+    out = tmp_path / "report.html"
+    assert run_command_line(["report", str(runs / "a"), "--out", str(out), "--resamples", "200"]) == 0
+    script = Path(__file__).with_name("axe_check.js")
+    done = subprocess.run(
+        ["node", str(script), str(out), str(chromium())],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [v for v in found if v["impact"] in {"serious", "critical"}] == []
+
+
+def without_commands(page: str) -> str:
+    """The page without the line that names its own command."""
+    return re.sub(r'aria-label="Commands of this report">[^<]*<', "<", page)
+
+
+def without_figures(page: str) -> str:
+    """The page with drawings left out and packed data unpacked: compressors differ between machines."""
+    bare = re.sub(r"<svg.*?</svg>", "<svg/>", page, flags=re.S)
+
+    def opened(match: re.Match[str]) -> str:
+        return match[1] + json.dumps(unpacked(match[2]), ensure_ascii=False, sort_keys=True)
+
+    return re.sub(r'(<script type="text/plain" id="[^"]*">)([A-Za-z0-9+/=]+)', opened, bare)

@@ -1,0 +1,225 @@
+"""The page as a document: policy, determinism, hostile text, and runs with nothing to show."""
+
+import base64
+import hashlib
+import re
+
+import pytest
+from lxml import html
+from report_support import (
+    HOSTILE,
+    document_of,
+    failed_record,
+    hidden_rounds_record,
+    loaded,
+    plain_document,
+    plain_records,
+    record_of,
+)
+
+from gravbench.reporting.document import ReportDocument
+from gravbench.reporting.gallery import SampleSource
+from gravbench.reporting.html import render_report
+from gravbench.reporting.packing import unpacked
+from gravbench.reporting.visible import visible
+from gravbench.store.schema import record_bytes
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render_report(plain_document(40))
+
+
+def text_of(page: str) -> str:
+    """What a reader sees before any script runs."""
+    tree = html.fromstring(page)
+    for node in tree.xpath("//script | //style"):
+        node.drop_tree()
+    return " ".join(tree.text_content().split())
+
+
+def test_equal_documents_give_equal_bytes(page: str) -> None:
+    document = plain_document(40)
+    assert render_report(document) == page
+    stored = ReportDocument.model_validate_json(record_bytes(document))
+    assert render_report(stored) == page
+
+
+def test_the_policy_allows_this_script_and_style_alone(page: str) -> None:
+    tree = html.fromstring(page)
+    (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    assert policy.startswith("default-src 'none'; img-src data:; ")
+    for kind, tag in (("style-src", "style"), ("script-src", "script[not(@type)]")):
+        (node,) = tree.xpath(f"//{tag}")
+        digest = base64.b64encode(hashlib.sha256(node.text.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+
+
+def test_nothing_inline_and_nothing_from_outside(page: str) -> None:
+    tree = html.fromstring(page)
+    for node in tree.iter():
+        if isinstance(node.tag, str):
+            assert not [name for name in node.attrib if name == "style" or name.startswith("on")]
+            for name in ("src", "href"):
+                assert not node.get(name) or node.get(name).startswith(("#", "data:image/"))
+    assert not tree.xpath("//link | //iframe | //object | //base")
+
+
+def test_ids_are_unique_and_references_resolve(page: str) -> None:
+    tree = html.fromstring(page)
+    ids = tree.xpath("//@id")
+    assert len(ids) == len(set(ids))
+    named = {i for value in tree.xpath("//@aria-labelledby") for i in value.split()}
+    used = {u[1:] for u in tree.xpath("//@href") if u.startswith("#")} | set(
+        re.findall(r"url\(#([^)]+)\)", page)
+    )
+    assert named | used <= set(ids)
+
+
+def test_every_chart_is_named_and_has_its_table(page: str) -> None:
+    figures = html.fromstring(page).xpath("//figure")
+    assert len(figures) >= 6
+    for figure in figures:
+        (svg,) = figure.xpath(".//svg")
+        assert svg.get("role") == "img"
+        assert svg.xpath("./title")[0].text
+        assert svg.xpath("./desc")[0].text
+        assert figure.xpath(".//details//table | .//details//button[@data-table]")
+
+
+def test_a_packed_table_unpacks_to_its_rows(page: str) -> None:
+    tree = html.fromstring(page)
+    buttons = tree.xpath("//figure[.//h3[starts-with(., 'Sample by sample')]]//button/@data-table")
+    data = unpacked(tree.get_element_by_id(buttons[0]).text)
+    assert len(data["rows"]) == 40
+    assert data["columns"][0] == "sample"
+
+
+def test_few_nodes_stand_in_the_page(page: str) -> None:
+    tree = html.fromstring(page)
+    nodes = sum(1 + bool(n.text) + bool(n.tail) for n in tree.iter() if isinstance(n.tag, str))
+    assert nodes < 5_000
+
+
+def test_the_verdict_comes_first_and_answers_three_questions(page: str) -> None:
+    tree = html.fromstring(page)
+    assert tree.xpath("//main/section/@id")[0] == "verdict"
+    assert tree.xpath("//article//dt/text()") == [
+        "Is it the same text?",
+        "Is it faster?",
+        "At what quality?",
+    ]
+    assert "40 of 40 outputs are token-identical to ar" in text_of(page)
+
+
+def test_published_figures_stand_beside_ours_with_definition_and_hardware(page: str) -> None:
+    rows = html.fromstring(page).xpath("//section[@id='published']//tbody/tr")
+    assert len(rows) >= 20
+    assert all(cell.text_content().strip() for row in rows for cell in row)
+
+
+def test_hostile_text_stays_text_everywhere() -> None:
+    """In names, ground truth, answers, errors, categories: no element comes of it, and all of it is there."""
+    records = {
+        arm: [record_of(f"{i} {text}", arm, text) for i, text in enumerate(HOSTILE)]
+        + [failed_record("z failed", arm, HOSTILE[0])]
+        for arm in ("ar", "selfspec")
+    }
+    run = loaded(records, suite=HOSTILE[1], engine=HOSTILE[2])
+    sources = {
+        r.sample_id: SampleSource(image_path=None, reference=HOSTILE[1], categories={HOSTILE[3]: HOSTILE[4]})
+        for r in records["ar"]
+    }
+    document = document_of(run, sources=sources)
+    page = render_report(document)
+    tree = html.fromstring(page)
+    assert not tree.xpath("//iframe | //*[@onerror] | //*[@onload] | //a[starts-with(@href, 'javascript')]")
+    assert len(tree.xpath("//script[not(@type)]")) == 1
+    assert len(tree.xpath("//style")) == 1
+    assert HOSTILE[2] in text_of(page)
+    assert "\u202e" not in page
+    chunks = [unpacked(node.text) for node in tree.xpath("//script[starts-with(@id, 'g-chunk')]")]
+    samples = [sample for chunk in chunks for sample in chunk]
+    said = [
+        "".join(part for kind, part in a["diff"] if kind != "-")
+        for sample in samples
+        for a in sample["answers"]
+        if a["diff"]
+    ]
+    assert {visible(text) for text in HOSTILE} <= set(said)
+    assert samples[0]["reference"] == HOSTILE[1]
+    assert any("⟨U+202E⟩" in sample["name"] for sample in samples)
+
+
+def test_a_megabyte_line_is_shown_whole() -> None:
+    line = "long" * 250_000
+    run = loaded({arm: [record_of("one", arm, line)] for arm in ("ar", "selfspec")})
+    page = render_report(document_of(run))
+    ((sample,),) = [unpacked(n.text) for n in html.fromstring(page).xpath("//script[@id='g-chunk-0']")]
+    assert sample["answers"][0]["diff"] == [["=", line]]
+    assert sample["answers"][1]["same"] == 0
+    assert len(page) < 1_000_000
+
+
+def test_one_sample_has_no_interval_and_says_so() -> None:
+    seen = text_of(render_report(plain_document(1)))
+    assert "1 sample: no interval can be given" in seen
+    assert "no interval" in seen
+
+
+def test_zero_accepted_tokens_are_said() -> None:
+    page = render_report(document_of(loaded(plain_records(30, accepted=0))))
+    assert "not one of" in text_of(page)
+    assert "draft tokens was accepted" in text_of(page)
+
+
+def test_all_samples_failed_still_opens_and_says_so() -> None:
+    records = {arm: [failed_record(f"s{i}", arm) for i in range(5)] for arm in ("ar", "selfspec")}
+    seen = text_of(render_report(document_of(loaded(records))))
+    assert "all 5 samples failed" in seen
+    assert "No speedup was measured" in seen
+    assert "All 5 pairs failed in both arms" in seen
+
+
+def test_hidden_rounds_still_open_and_are_said() -> None:
+    plain = plain_records(5)
+    plain["selfspec"] = [hidden_rounds_record(r.sample_id, "selfspec", r.text) for r in plain["ar"]]
+    page = render_report(document_of(loaded(plain)))
+    assert "the engine hid the rounds of 5 of 5 samples" in text_of(page)
+    assert "Nothing to draw" in text_of(page)
+    chunk = unpacked(html.fromstring(page).get_element_by_id("g-chunk-0").text)
+    assert chunk[0]["answers"][1]["strip"] is None
+
+
+def test_without_ar_nothing_is_claimed() -> None:
+    seen = text_of(render_report(document_of(loaded({"selfspec": plain_records(3)["selfspec"]}))))
+    assert "There is no ar arm" in seen
+    assert "No speedup was measured" in seen
+
+
+def test_only_ar_still_opens() -> None:
+    seen = text_of(render_report(document_of(loaded({"ar": plain_records(3)["ar"]}))))
+    assert "there is nothing to hold against it" in seen
+
+
+def test_unlike_runs_get_a_banner() -> None:
+    page = render_report(
+        document_of(loaded(plain_records(4)), loaded(plain_records(4), suite="other", concurrency=8))
+    )
+    seen = text_of(page)
+    assert "answer different questions" in seen
+    assert "Speedup against concurrency" in seen
+
+
+def test_runs_without_a_common_sample_say_why() -> None:
+    other = {arm: [record_of("another", arm, "text")] for arm in ("ar", "selfspec")}
+    seen = text_of(render_report(document_of(loaded(plain_records(4)), loaded(other))))
+    assert "was not held against" in seen
+
+
+def test_differing_outputs_are_a_no_with_their_classes() -> None:
+    records = plain_records(30)
+    records["selfspec"][3] = record_of("s-0003", "selfspec", "something else altogether")
+    seen = text_of(render_report(document_of(loaded(records))))
+    assert "29 of 30 outputs have ar's token ids" in seen
+    assert "no referee was asked" in seen

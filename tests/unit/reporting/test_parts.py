@@ -1,0 +1,128 @@
+"""Drawing, packing, pictures, published figures and the published folder."""
+
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from PIL import Image
+from report_support import plain_document
+
+from gravbench.errors import DataError, UsageError
+from gravbench.reporting import plots
+from gravbench.reporting.packing import packed, unpacked
+from gravbench.reporting.published import published_figures
+from gravbench.reporting.publishing import list_text, publish_report, published_folder, read_document
+from gravbench.reporting.series import Line, Waterfall
+from gravbench.reporting.tables import tint_of_ratio
+from gravbench.reporting.thumbnails import thumbnail, thumbnails
+
+
+def drawn() -> str:
+    line = Line(label="<b>&", x=(0, 1), y=(1, 2), low=(0.9, 1.9), high=(1.1, 2.2))
+    return str(
+        plots.line_chart(
+            [line, line],
+            key="k",
+            title="T <&>",
+            description="D",
+            x_label="x $y$",
+            y_label="y",
+            ticks=["a", "b"],
+        )
+    )
+
+
+def test_a_drawing_is_the_same_every_time() -> None:
+    assert drawn() == drawn()
+
+
+def test_a_drawing_has_attributes_only_and_escaped_text() -> None:
+    root = etree.fromstring(drawn())
+    assert not root.xpath("//@style")
+    assert not root.xpath("//*[local-name() = 'style' or local-name() = 'metadata']")
+    texts = root.xpath("//*[local-name() = 'text']/text()")
+    assert "<b>&" in texts
+    assert "x $y$" in texts
+    assert root[0].text == "T <&>"
+    classes = " ".join(root.xpath("//@class"))
+    assert "s-s0" in classes
+    assert "f-ink" in classes
+
+
+def test_dense_marks_are_one_picture() -> None:
+    values = [float(i + 1) for i in range(2_000)]
+    root = etree.fromstring(
+        str(
+            plots.scatter_chart(
+                values, values, key="s", title="t", description="d", x_label="x", y_label="y", log_x=True
+            )
+        )
+    )
+    (image,) = root.xpath("//*[local-name() = 'image']")
+    assert image.get("href").startswith("data:image/png;base64,")
+    assert len(list(root.iter())) < 120
+
+
+def test_a_waterfall_of_no_change_draws() -> None:
+    steps = Waterfall(labels=("ar", "own"), starts=(0, 0), ends=(1, 1), totals=(True, True))
+    assert "100%" in str(plots.waterfall_chart(steps, key="w", title="t", description="d", x_label="x"))
+
+
+def test_packing_has_no_clock_and_no_markup() -> None:
+    value = {"text": "</script>" * 100}
+    assert packed(value) == packed(value)
+    assert "<" not in packed(value)
+    assert unpacked(packed(value)) == value
+
+
+def test_tints_are_symmetric_around_no_change() -> None:
+    assert [tint_of_ratio(v) for v in (4.0, 1.5, 1.0, 1 / 1.5, 0.25)] == [3, 2, 0, -2, -3]
+    assert tint_of_ratio(None) is None
+
+
+def test_pictures_fit_their_share(tmp_path: Path) -> None:
+    path = tmp_path / "page.png"
+    Image.effect_noise((1200, 1600), 40).save(path)
+    (small,) = thumbnails([str(path)], budget=4_000)
+    assert small.address is not None
+    assert small.address.startswith("data:image/webp;base64,")
+    assert small.wh == (1200, 1600)
+    assert len(small.address) < len(thumbnail(path, limit=60_000).address or "")
+
+
+def test_a_broken_picture_is_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "broken.png"
+    path.write_bytes(b"not an image")
+    assert "broken.png" in (thumbnail(path, limit=1_000).note or "")
+    assert "missing.png" in (thumbnail(tmp_path / "missing.png", limit=1_000).note or "")
+
+
+def test_published_figures_all_have_a_definition_and_a_setting() -> None:
+    figures = published_figures()
+    assert {"decode", "request", "tpf_all", "accepted_draft"} <= {f.ours for f in figures}
+    assert all(f.definition and f.setting and f.source for f in figures)
+
+
+def test_publishing_writes_page_document_and_list(tmp_path: Path) -> None:
+    document = plain_document(4)
+    folder = published_folder(document, "some-crops")
+    assert folder == "2020-01-some-crops"
+    publish_report(document, root=tmp_path, folder=folder)
+    assert read_document(tmp_path / folder / "comparison.json") == document
+    assert (tmp_path / folder / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert f"[{folder}]({folder}/report.html)" in (tmp_path / "README.md").read_text()
+    assert list_text(tmp_path) == (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("slug", ["", "../x", "A", "a/b", "a--b", "-a"])
+def test_a_slug_is_a_plain_name(slug: str) -> None:
+    with pytest.raises(UsageError):
+        published_folder(plain_document(1), slug)
+
+
+def test_a_damaged_document_is_a_data_error(tmp_path: Path) -> None:
+    (tmp_path / "comparison.json").write_text("{")
+    with pytest.raises(DataError):
+        read_document(tmp_path / "comparison.json")
+    with pytest.raises(DataError):
+        read_document(tmp_path / "none.json")

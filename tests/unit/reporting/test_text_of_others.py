@@ -1,0 +1,88 @@
+"""Model and file text made visible, compared and split into rounds."""
+
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gravbench.records import Rounds
+from gravbench.reporting.token_strip import strip_rounds
+from gravbench.reporting.visible import visible
+from gravbench.reporting.word_diff import MAX_CELLS, word_diff
+
+BIDI_CONTROLS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+@given(st.text())
+def test_no_direction_mark_or_control_survives(text: str) -> None:
+    shown = visible(text)
+    assert not {unicodedata.bidirectional(c) for c in shown} & BIDI_CONTROLS
+    assert {c for c in shown if unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"}} <= {"\t", "\n"}
+
+
+def test_an_override_is_written_out() -> None:
+    assert visible("a\u202egnp.exe") == "a⟨U+202E⟩gnp.exe"
+    assert visible("tab\tline\n") == "tab\tline\n"
+    assert visible("\ud800") == "⟨U+D800⟩"
+    assert visible("👩\u200d💻") == "👩\u200d💻"
+
+
+@given(st.text(alphabet="ab .\n中文", max_size=40), st.text(alphabet="ab .\n中文", max_size=40))
+def test_a_diff_spells_both_sides(reference: str, prediction: str) -> None:
+    parts = word_diff(reference, prediction)
+    assert "".join(text for kind, text in parts if kind in "=-") == reference
+    assert "".join(text for kind, text in parts if kind in "=+") == prediction
+    assert all(text for _, text in parts)
+    assert all(a[0] != b[0] for a, b in pairwise(parts))
+
+
+def test_a_diff_keeps_equal_words() -> None:
+    assert word_diff("one two three", "one 2 three") == (
+        ("=", "one "),
+        ("-", "two"),
+        ("+", "2"),
+        ("=", " three"),
+    )
+    assert word_diff("", "") == ()
+
+
+def test_a_diff_of_monsters_needs_no_alignment() -> None:
+    many = int(MAX_CELLS**0.5) + 2
+    reference, prediction = "x " * many + "end", "y " * many + "end"
+    parts = word_diff(reference, prediction)
+    assert [kind for kind, _ in parts] == ["-", "+", "="]
+    assert len(parts[0][1]) == 2 * many - 1
+
+
+def test_a_megabyte_line_is_compared() -> None:
+    line = "a" * 1_000_000
+    assert word_diff(line, line) == (("=", line),)
+    assert word_diff("b", line) == (("-", "b"), ("+", line))
+
+
+def test_rounds_name_seed_accepted_and_correction() -> None:
+    rounds = Rounds(offered=(8, 8, 8), accepted=(3, 8, 3), committed=(5, 10, 3), forwards=(2, 2, 2))
+    first, full, cut = strip_rounds("selfspec:block=8", rounds)
+    assert first == ("saaac", 8, 5, 0)
+    assert full == ("saaaaaaaab", 8, 0, 0)
+    assert cut == ("saa", 8, 5, 1)
+
+
+def test_rounds_of_other_strategies_have_no_seed() -> None:
+    (only,) = strip_rounds("mtp", Rounds(offered=(4,), accepted=(2,), committed=(3,), forwards=(2,)))
+    assert only.kinds == "aac"
+
+
+def test_plain_decoding_is_plain() -> None:
+    rounds = Rounds(offered=(0, 0), accepted=(0, 0), committed=(1, 1), forwards=(1, 1))
+    assert [r.kinds for r in strip_rounds("ar", rounds)] == ["g", "g"]
+
+
+@pytest.mark.parametrize("committed", range(6))
+def test_a_cut_round_shows_as_many_letters_as_tokens(committed: int) -> None:
+    rounds = Rounds(offered=(8,), accepted=(4,), committed=(committed,), forwards=(2,))
+    (only,) = strip_rounds("selfspec", rounds)
+    assert len(only.kinds) == committed
+    assert only.kinds.count("a") + only.dropped == 4
