@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gravbench.errors import NotComparableError
-from gravbench.metrics import crop_ned, crop_teds
+from gravbench.metrics import crop_formula_tree, crop_ned, crop_teds
 from gravbench.records import Task
 from gravbench.scoring_pages import page_overall, page_signatures
 from gravbench.store.schema import GenRecord, ScoreRecord, sha256_of, sha256_text
 
-Measure = Callable[[str, str], tuple[float, dict[str, float]]]
+Measure = Callable[[str, str], tuple[float | None, dict[str, float]]]
 CacheKey = tuple[str, str, str]
 """(signature, prediction sha, reference sha)."""
 
@@ -29,22 +29,40 @@ class CropMetric:
     measure: Measure
 
 
-CROP_METRICS: dict[Task, CropMetric] = {
-    "text": CropMetric(
-        name="text_ned", signature=crop_ned.SIGNATURE, worst=crop_ned.WORST, measure=crop_ned.crop_ned
+CROP_METRICS: dict[Task, tuple[CropMetric, ...]] = {
+    "text": (
+        CropMetric(
+            name="text_ned", signature=crop_ned.SIGNATURE, worst=crop_ned.WORST, measure=crop_ned.crop_ned
+        ),
     ),
-    "table": CropMetric(
-        name="table_teds", signature=crop_teds.SIGNATURE, worst=crop_teds.WORST, measure=crop_teds.crop_teds
+    "table": (
+        CropMetric(
+            name="table_teds",
+            signature=crop_teds.SIGNATURE,
+            worst=crop_teds.WORST,
+            measure=crop_teds.crop_teds,
+        ),
     ),
-    "formula": CropMetric(
-        name="formula_ned", signature=crop_ned.SIGNATURE, worst=crop_ned.WORST, measure=crop_ned.crop_ned
+    "formula": (
+        CropMetric(
+            name="formula_ned", signature=crop_ned.SIGNATURE, worst=crop_ned.WORST, measure=crop_ned.crop_ned
+        ),
+        CropMetric(
+            name="formula_tree",
+            signature=crop_formula_tree.SIGNATURE,
+            worst=crop_formula_tree.WORST,
+            measure=crop_formula_tree.crop_formula_tree,
+        ),
     ),
 }
+"""The first metric of a task is its headline."""
+
+UNSCORED = "the metric does not apply to this pair"
 
 
 def signatures(*, pages: bool = False) -> dict[str, str]:
     """Metric name -> signature string, every choice that can move a score; with those of pages if asked."""
-    crops = {metric.name: metric.signature for metric in CROP_METRICS.values()}
+    crops = {metric.name: metric.signature for metrics in CROP_METRICS.values() for metric in metrics}
     return {**crops, **page_signatures()} if pages else crops
 
 
@@ -59,7 +77,9 @@ def score_generations(
     *,
     known: Sequence[ScoreRecord] = (),
 ) -> list[ScoreRecord]:
-    """One score per generation, sorted by sample, rep and arm. Failed generations score worst.
+    """Scores of each generation by every metric of its task, sorted by sample, rep, arm and metric.
+
+    Failed generations score worst.
 
     `known` are stored scores of the same scorer; they are reused by content. A generation without a
     reference raises `NotComparableError`: the suite is not the one the run was made on.
@@ -67,8 +87,8 @@ def score_generations(
     cache: dict[CacheKey, tuple[float | None, dict[str, float]]] = {
         (s.signature, s.prediction_sha, s.reference_sha): (s.value, s.counts) for s in known if not s.failed
     }
-    scores = [_score(record, references, cache) for record in generations]
-    return sorted(scores, key=lambda s: (s.sample_id, s.rep, s.arm))
+    scores = [score for record in generations for score in _scores(record, references, cache)]
+    return sorted(scores, key=lambda s: (s.sample_id, s.rep, s.arm, s.metric))
 
 
 def mean_quality(scores: Iterable[ScoreRecord]) -> dict[str, float]:
@@ -81,19 +101,27 @@ def mean_quality(scores: Iterable[ScoreRecord]) -> dict[str, float]:
     return {**means, **page_overall(means)}
 
 
-def _score(
+def _scores(
     record: GenRecord,
     references: Mapping[str, str],
     cache: dict[CacheKey, tuple[float | None, dict[str, float]]],
-) -> ScoreRecord:
+) -> list[ScoreRecord]:
     if record.sample_id not in references:
         raise NotComparableError(
             f"sample {record.sample_id!r} of the run is not in the suite",
             hint="Score with the suite the run was made on.",
         )
     assert record.task != "page", "pages have a scorer of their own"
-    metric = CROP_METRICS[record.task]
     reference = references[record.sample_id]
+    return [_score(record, reference, metric, cache) for metric in CROP_METRICS[record.task]]
+
+
+def _score(
+    record: GenRecord,
+    reference: str,
+    metric: CropMetric,
+    cache: dict[CacheKey, tuple[float | None, dict[str, float]]],
+) -> ScoreRecord:
     reference_sha = sha256_text(reference)
     failed = record.status != "ok"
     value: float | None = metric.worst
@@ -103,6 +131,9 @@ def _score(
         if key not in cache:
             cache[key] = metric.measure(record.text, reference)
         value, counts = cache[key]
+    reason = UNSCORED if value is None else None
+    if record.error is not None:
+        reason = f"{record.error.kind}: {record.error.message}"
     return ScoreRecord(
         sample_id=record.sample_id,
         arm=record.arm,
@@ -113,7 +144,7 @@ def _score(
         value=value,
         counts=counts,
         failed=failed,
-        reason=f"{record.error.kind}: {record.error.message}" if record.error else None,
+        reason=reason,
         prediction_sha=record.text_sha,
         reference_sha=reference_sha,
     )

@@ -109,7 +109,7 @@ def run(
     ] = None,
     in_flight: Annotated[int, typer.Option(min=1, help="Regions of a page with the backend at a time.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
     max_errors: Annotated[
         str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")
     ] = "1%",
@@ -194,7 +194,7 @@ def doctor(
         str | None,
         typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
     json: JsonFlag = False,
 ) -> int:
     """Check this machine: versions, disk, suites, the shipped model."""

@@ -19,8 +19,18 @@ def export_run(run_dir: Path, *, clockless: bool, out: Path | None) -> int:
     manifest = run.manifest()
     pairs = finished_pairs(run, manifest)
     scores = run.scores(str(manifest.identity["scorer"]))
-    if not scores:
-        raise NotComparableError(f"{run_dir}: not scored", hint=f"Run `gravbench score {run_dir}` first.")
+    scored = {(score.sample_id, score.rep, score.arm) for score in scores}
+    unscored = [
+        record
+        for arms in pairs.values()
+        for record in arms.values()
+        if (record.sample_id, record.rep, record.arm) not in scored
+    ]
+    if unscored:
+        raise NotComparableError(
+            f"{run_dir}: {len(unscored)} predictions have no score, the first is of {unscored[0].sample_id}",
+            hint=f"Run `gravbench score {run_dir}` first.",
+        )
     data = b"".join(clockless_lines(manifest, pairs, scores))
     if out is None:
         sys.stdout.flush()

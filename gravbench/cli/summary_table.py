@@ -38,6 +38,7 @@ def _quality(summary: Summary) -> Table:
     found -= PAGE_LABELS.keys()  # pages have a table of their own
     metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
     table = _table("strategy", *(_metric_label(m) for m in metrics), "identical to ar", "failed")
+    table.columns[-2].no_wrap = True  # a count and its share stay on one line
     for name, strategy in summary.strategies.items():
         table.add_row(
             Text(name),
@@ -93,7 +94,7 @@ def _by_task(summary: Summary) -> Table:
         for task, part in strategy.by_task.items():
             tpf, accepted, _, decode, _ = _speed_cells(part)
             crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
-            quality = ", ".join(f"{value:.4f}" for value in crops) or NOT_MEASURED
+            quality = next((f"{value:.4f}" for value in crops), NOT_MEASURED)  # the task's headline
             table.add_row(Text(name), task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
 
@@ -133,6 +134,7 @@ def _metric_label(metric: str) -> str:
     direction: Mapping[str, str] = PAGE_LABELS | {
         "text_ned": "text NED (low)",
         "formula_ned": "formula NED (low)",
+        "formula_tree": "formula tree (high)",
     }
     return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
 

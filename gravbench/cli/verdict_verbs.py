@@ -185,7 +185,7 @@ def sweep(
         int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the model.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
     max_errors: Annotated[
         str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")
     ] = "1%",

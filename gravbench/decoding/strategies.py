@@ -71,6 +71,6 @@ def _flag(value: str, text: str) -> bool:
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.4)
     listed = ", ".join(names)
     return f"did you mean '{near[0]}'? known: {listed}" if near else f"known: {listed}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gravbench.metrics import edit_distance, overall, reading_order, repetition
+from gravbench.metrics.formula_tree import formula_tree_score
 from gravbench.omnidoc.aggregate import ELEMENTS, ElementScores, aggregate
 from gravbench.omnidoc.evaluation import Evaluation
 
@@ -79,6 +80,14 @@ def _surplus(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
+def _formula_tree(evaluation: Evaluation) -> dict[str, Any]:
+    """Mean tree score of the formula rows (1 best), beside their edit distance; no official value."""
+    found = [formula_tree_score(row.gt, row.pred).value for row in evaluation.rows("display_formula")]
+    scored = [value for value in found if value is not None]
+    mean = sum(scored) / len(scored) if scored else None
+    return {"sample_avg": mean, "rows": len(scored), "unscored": len(found) - len(scored)}
+
+
 def build_document(evaluation: Evaluation, *, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Everything a run found. `inputs` says what was scored (names and digests)."""
     scores = aggregate(evaluation)
@@ -108,6 +117,7 @@ def build_document(evaluation: Evaluation, *, inputs: Mapping[str, str]) -> dict
         },
         "clock_limits": [limit.to_record() for result in results for limit in result.clock_limits],
         "surplus": _surplus(evaluation),
+        "formula_tree": _formula_tree(evaluation),
     }
     document["rows"] = {
         element: [row.to_record() for row in evaluation.rows(element)] for element in ELEMENTS[:3]

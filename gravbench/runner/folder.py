@@ -30,7 +30,12 @@ class Claim:
 @contextlib.contextmanager
 def claim_named(out: Path, *, fresh: bool) -> Iterator[tuple[RunDirectory, RunLock]]:
     """Lock the folder given by --out before any model is loaded; set an old run aside if `fresh`."""
-    if out.exists() and not out.is_dir():
+    out = out if out.name else out.resolve()  # "." has no name, and moves away with the folder it names
+    try:
+        is_file = out.exists() and not out.is_dir()
+    except OSError as error:
+        raise disk_error(error, out) from error
+    if is_file:
         raise UsageError(f"{out}: is a file, expected a folder", hint="Choose another folder with --out.")
     make_folder(out)
     run = RunDirectory(out)

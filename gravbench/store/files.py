@@ -20,7 +20,18 @@ from gravbench.records import Record
 R = TypeVar("R", bound=Record)
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST}
+_REFUSED = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+    errno.EINVAL,
+    errno.ELOOP,
+}
 
 
 def disk_error(error: OSError, path: Path) -> GravbenchError:

@@ -31,7 +31,7 @@ def test_equal_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return crop_ned(prediction, reference)
 
     metric = CropMetric(name="text_ned", signature="s", worst=1.0, measure=counted)
-    monkeypatch.setitem(CROP_METRICS, "text", metric)
+    monkeypatch.setitem(CROP_METRICS, "text", (metric,))
     both = [gen_record(arm="ar"), gen_record(arm="selfspec")]
     first = score_generations(both, {"text-000": "abc"})
     assert calls == ["ab"]
@@ -55,6 +55,19 @@ def test_sample_without_reference_is_not_comparable() -> None:
 def test_scorer_id_changes_with_any_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     before = scorer_id()
     monkeypatch.setitem(
-        CROP_METRICS, "text", CropMetric(name="text_ned", signature="other", worst=1.0, measure=crop_ned)
+        CROP_METRICS, "text", (CropMetric(name="text_ned", signature="other", worst=1.0, measure=crop_ned),)
     )
     assert scorer_id() != before
+
+
+def test_formulas_have_a_tree_score_beside_their_edit_distance() -> None:
+    record = gen_record(task="formula", text=r"\frac{a}{b}")
+    ned, tree = score_generations([record], {"text-000": r"\frac{a}{c}"})
+    assert (ned.metric, tree.metric) == ("formula_ned", "formula_tree")
+    assert tree.value is not None and 0.0 < tree.value < 1.0
+
+
+def test_two_blank_formulas_have_no_tree_score_and_say_so() -> None:
+    _, tree = score_generations([gen_record(task="formula", text="")], {"text-000": ""})
+    assert tree.value is None
+    assert tree.reason == "the metric does not apply to this pair"

@@ -69,7 +69,10 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
             f"{folder / 'config.json'}: model_type is {config.get('model_type')!r}, expected 'glm_ocr'"
         )
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        _require(folder / name)
+        _read_json(folder / name)
+    for name in ("generation_config.json", *_IMAGE_CONFIGS):
+        if (folder / name).is_file():
+            _read_json(folder / name)
     if not any((folder / name).is_file() for name in _IMAGE_CONFIGS):
         raise EngineError(f"{folder / _IMAGE_CONFIGS[0]}: missing from the checkpoint")
     weight_files = _weight_files(folder)
@@ -144,8 +147,10 @@ def _read_json(path: Path) -> dict[str, Any]:
     _require(path)
     try:
         document = json.loads(path.read_bytes())
-    except (ValueError, OSError) as error:
-        raise EngineError(f"{path}: not readable as JSON ({error})") from error
+    except (ValueError, OSError, RecursionError) as error:
+        raise EngineError(
+            f"{path}: not readable as JSON ({error})", hint="copy the checkpoint again"
+        ) from error
     if not isinstance(document, dict):
         raise EngineError(f"{path}: expected a JSON object, got {type(document).__name__}")
     return document

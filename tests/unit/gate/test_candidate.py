@@ -291,6 +291,7 @@ def test_near_ties_are_excused_only_by_a_referee(base: tuple[Path, Reference], t
     excused = judged(run, base[1], policy=policy, referee=Tie(gap=1e-5))
     assert excused.exit_code == 0
     assert by_rule(excused, "ar_identity").status in {"pass", "inconclusive"}
+    assert judged(run, base[1], policy=policy, referee=Tie(gap=1e-2), tau=2e-2).exit_code == 0
     assert failed_rules(judged(run, base[1], policy=policy, referee=Tie(gap=1e-2))) == {
         "token_identity",
         "ar_identity",

@@ -25,6 +25,7 @@ def test_run_leaves_a_complete_folder(tmp_path: Path) -> None:
         "text_ned": 0.0,
         "table_teds": 1.0,
         "formula_ned": 0.0,
+        "formula_tree": 1.0,
     }
     assert backend.closed
     assert not (tmp_path / "r" / "lock.json").exists()
