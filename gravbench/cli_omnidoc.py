@@ -37,8 +37,9 @@ def omnidoc(
 
     if out is not None:
         write_result(out, None)
-    cdm = find_cdm(default_cache_dir(), workers=jobs or _usable_cpus())
-    document = run_scoring(ScoreOptions(gt, predictions, jobs or _usable_cpus()), cdm=cdm)
+    processes = jobs or _usable_cpus()
+    cdm = find_cdm(default_cache_dir(), workers=processes)
+    document = run_scoring(ScoreOptions(gt, predictions, processes), cdm=cdm)
     if out is not None:
         write_result(out, document)
     if as_json:

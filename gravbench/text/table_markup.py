@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class _Open:
     has_child: bool = False
 
 
-class _Printer(HTMLParser):
+class _Printer(HTMLParser, ABC):
     """Prints while reading. Tags close as BeautifulSoup closes them: an end tag pops up to its own name."""
 
     def __init__(self) -> None:
@@ -89,26 +90,29 @@ class _Printer(HTMLParser):
 
     # What the two passes do differently
 
+    @abstractmethod
     def _prints(self, tag: str) -> bool:
         """Whether the tag itself appears."""
-        raise NotImplementedError
 
     def _shows(self) -> bool:
         """Whether what is read now appears."""
         return True
 
+    @abstractmethod
     def _opening(self, tag: str, attrs: Attributes) -> str:
-        raise NotImplementedError
+        """What an opening tag prints."""
 
+    @abstractmethod
     def _closing(self, tag: str) -> str:
-        raise NotImplementedError
+        """What a closing tag prints."""
 
+    @abstractmethod
     def _text(self, text: str) -> str:
-        raise NotImplementedError
+        """What text prints."""
 
+    @abstractmethod
     def _special(self, text: str, before: str, behind: str) -> str:
         """A comment, declaration or the like."""
-        raise NotImplementedError
 
     def result(self) -> str:
         """What was printed, open tags closed."""

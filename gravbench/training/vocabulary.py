@@ -13,14 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gravbench.backends.glm.request import PROMPTS
 from gravbench.records import Task
 from gravbench.synth import CHARSET, LATEX_COMMANDS, TABLE_TAGS
-
-PROMPTS: dict[Task, str] = {
-    "text": "Text Recognition:",
-    "table": "Table Recognition:",
-    "formula": "Formula Recognition:",
-}
 
 EOS = "<|endoftext|>"
 MASK = "<|mask|>"
