@@ -36,18 +36,24 @@ def gravbench(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "gravbench", *arguments]
 
 
-def hunt(run_arguments: Sequence[str], folder: Path, *, kills: int, seed: int = 0) -> Hunt:
-    """Run once in peace and once hunted, under `folder`; kills are uniform over the calm run's time."""
+def hunt(
+    run_arguments: Sequence[str], folder: Path, *, kills: int, seed: int = 0, within_s: float | None = None
+) -> Hunt:
+    """Run once in peace and once hunted, under `folder`.
+
+    Kills come uniformly within `within_s` of a start; by default that is the whole time of the calm run.
+    """
     calm, hunted = folder / "calm", folder / "hunted"
     command = gravbench("run", *run_arguments, "--quiet", "--max-errors", "100%")
     started = time.monotonic()
     subprocess.run([*command, "--out", str(calm)], check=True)
     calm_s = time.monotonic() - started
+    longest_s = calm_s if within_s is None else within_s
     rng = random.Random(seed)
     killed = early = 0
     while killed < kills:
         process = subprocess.Popen([*command, "--out", str(hunted)])
-        time.sleep(rng.uniform(0.0, calm_s))
+        time.sleep(rng.uniform(0.0, longest_s))
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             killed += 1
@@ -87,12 +93,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--within", type=float, help="seconds after a start in which a kill comes")
     parser.add_argument("--keep", type=Path, help="keep the runs in this folder")
     own, run_arguments = parser.parse_known_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     folder = own.keep or Path(tempfile.mkdtemp(prefix="kill-pages-"))
     try:
-        outcome = hunt(run_arguments, folder, kills=own.kills, seed=own.seed)
+        outcome = hunt(run_arguments, folder, kills=own.kills, seed=own.seed, within_s=own.within)
     finally:
         if own.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
