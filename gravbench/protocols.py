@@ -38,6 +38,10 @@ class Backend(Protocol):
 
     def generate(self, request: Request, decode: DecodeConfig) -> Generation: ...
 
+    def generate_batch(self, requests: Sequence[Request], decode: DecodeConfig) -> list[Generation]:
+        """Answers in the order of `requests`; as many decode together as the strategy's `batch` says."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -76,8 +76,7 @@ def measure_decoder(
     clock: Callable[[], int],
 ) -> list[ForwardCost]:
     """As `measure`, on a decoder at hand and under `torch.inference_mode`."""
-    cache = decoder.new_cache()
-    cache.reserve(context + max(row_counts))
+    cache = decoder.new_pool().claim(context + max(row_counts))
     decoder.rope.reserve(context + max(row_counts))
     _forward(decoder, cache, torch.zeros(context, dtype=torch.long, device=decoder.device))
     cache.length = context

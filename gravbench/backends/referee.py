@@ -76,6 +76,7 @@ def next_logits(
             piece = tuple(prefix[start : start + rows])
             logits = model.forward(state, Window(piece, CAUSAL))[-1]
             model.keep(state, len(piece))
+        model.release(state)
         return logits.float().cpu().clone()
 
 
@@ -130,6 +131,7 @@ def _all_top_two(
             for values, indices in zip(top.values.tolist(), top.indices.tolist(), strict=True):
                 found.append((values[0] - values[1], (indices[0], indices[1])))
             model.keep(state, len(piece))
+        model.release(state)
     return found
 
 

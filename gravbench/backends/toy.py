@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from pydantic import Field, ValidationError
 
-from gravbench.decoding.decode_loop import decode_request
+from gravbench.decoding.answers import answer_requests
 from gravbench.decoding.protocols import ModelInfo, Window
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
@@ -120,11 +120,18 @@ class ToyModel:
                 predicted.append(self._continuation(state, (*state.cached, *seen)))
         return self._logits(predicted)
 
+    def forward_batch(self, states: Sequence[ToyState], windows: Sequence[Window]) -> torch.Tensor:
+        logits = [self.forward(state, window) for state, window in zip(states, windows, strict=True)]
+        return torch.nn.utils.rnn.pad_sequence(logits, batch_first=True)
+
     def keep(self, state: ToyState, rows: int) -> None:
         if not 0 <= rows <= len(state.pending):
             raise ValueError(f"cannot keep {rows} of {len(state.pending)} rows")
         state.cached.extend(state.pending[:rows])
         state.pending = []
+
+    def release(self, state: ToyState) -> None:
+        state.cached.clear()
 
     def _continuation(self, state: ToyState, seen: tuple[int, ...]) -> int:
         """Next token after exactly `seen`: the script's while on it, else a hash; past its end, EOS."""
@@ -184,25 +191,10 @@ class ToyBackend:
             parse_strategy(text).widest_window(self.step_model.info)
 
     def generate(self, request: Request, decode: DecodeConfig) -> Generation:
-        strategy = parse_strategy(decode.strategy)
-        trace = TraceRecorder(self._clock)
-        with trace.stage("total"):
-            decoded = decode_request(
-                self.step_model,
-                request,
-                strategy=strategy,
-                budget=min(request.max_new_tokens, decode.max_new_tokens),
-                trace=trace,
-            )
-            text = detokenize(decoded.tokens)
-        return Generation(
-            request_id=request.request_id,
-            text=text,
-            token_ids=decoded.tokens,
-            stop_reason=decoded.stop_reason,
-            loop_flag=decoded.loop_flag,
-            trace=trace.finish(tokens_out=len(decoded.tokens)),
-        )
+        return self.generate_batch([request], decode)[0]
+
+    def generate_batch(self, requests: Sequence[Request], decode: DecodeConfig) -> list[Generation]:
+        return answer_requests(self.step_model, requests, decode, detokenize=detokenize, clock=self._clock)
 
     def close(self) -> None:
         """Nothing to release."""

@@ -11,12 +11,11 @@ import torch
 
 from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, read_checkpoint
 from gravbench.backends.glm.loading import load
-from gravbench.backends.glm.request import SampleError, strip_thinking
+from gravbench.backends.glm.request import strip_thinking
 from gravbench.backends.glm.step_model import GlmStepModel
-from gravbench.decoding.decode_loop import decode_request
+from gravbench.decoding.answers import answer_requests
 from gravbench.decoding.protocols import ModelInfo
 from gravbench.decoding.strategies import parse_strategy
-from gravbench.decoding.tracing import TraceRecorder
 from gravbench.errors import EngineError, UsageError
 from gravbench.protocols import BackendInfo
 from gravbench.records import DecodeConfig, Generation, Request
@@ -86,39 +85,26 @@ class TransformersLocal:
                 raise UsageError(f"{where}: {error.message}", hint=error.hint) from error
 
     def generate(self, request: Request, decode: DecodeConfig) -> Generation:
-        strategy = parse_strategy(decode.strategy)
-        trace = TraceRecorder(self._clock)
+        return self.generate_batch([request], decode)[0]
+
+    def generate_batch(self, requests: Sequence[Request], decode: DecodeConfig) -> list[Generation]:
         try:
-            with torch.inference_mode(), trace.stage("total"):
-                decoded = decode_request(
-                    self.step_model,
-                    request,
-                    strategy=strategy,
-                    budget=min(request.max_new_tokens, decode.max_new_tokens),
-                    trace=trace,
+            with torch.inference_mode():
+                return answer_requests(
+                    self.step_model, requests, decode, detokenize=self._detokenize, clock=self._clock
                 )
-                text = self._tokenizer.decode(
-                    decoded.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
-                )
-        except SampleError as error:
-            return Generation(
-                request_id=request.request_id, text="", token_ids=(), stop_reason="error", error=str(error)
-            )
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
+            samples = ", ".join(request.sample_id for request in requests[:4])
             raise EngineError(
-                f"out of memory on {self._settings[0]} while decoding sample {request.sample_id}",
-                hint="use a smaller --max-new-tokens or block, or a device with more memory",
+                f"out of memory on {self._settings[0]} while decoding sample {samples}",
+                hint="use a smaller --batch-size or block, or a device with more memory",
             ) from error
-        return Generation(
-            request_id=request.request_id,
-            text=strip_thinking(text),
-            token_ids=decoded.tokens,
-            stop_reason=decoded.stop_reason,
-            loop_flag=decoded.loop_flag,
-            trace=trace.finish(tokens_out=len(decoded.tokens)),
-        )
+
+    def _detokenize(self, tokens: Sequence[int]) -> str:
+        text = self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return strip_thinking(text)
 
     def close(self) -> None:
         """Let go of the model; the backend is unusable afterwards."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gravbench.decoding.masks import CAUSAL
 from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import ModelInfo, StateT, StepModel, Window
+from gravbench.decoding.protocols import ModelInfo, Round, StateT, Step, StepModel, Window
 from gravbench.decoding.tracing import TraceRecorder
 
 
@@ -14,8 +14,7 @@ class Autoregressive:
     def widest_window(self, info: ModelInfo) -> int:  # noqa: ARG002 - every checkpoint can do this
         return 1
 
-    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> None:
-        with trace.forward("verify", 1):
-            token = int(model.forward(state, Window((output.boundary,), CAUSAL)).argmax(-1))
+    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> Round:
+        token = yield Step("verify", Window((output.boundary,), CAUSAL))
         model.keep(state, 1)
-        trace.round(offered=0, accepted=0, produced=1, committed=output.extend((token,)))
+        trace.round(offered=0, accepted=0, produced=1, committed=output.extend(token))

@@ -6,13 +6,13 @@ of the prefix and of every committed token except the last one (x0, the boundary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gravbench.decoding.masks import Mask
 from gravbench.decoding.output import Output
-from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.tracing import ForwardKind, TraceRecorder
 from gravbench.records import Request
 
 if TYPE_CHECKING:
@@ -42,8 +42,24 @@ class Window:
     mask: Mask
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One full-model forward that a round asks for; `kind` is what it is counted as."""
+
+    kind: ForwardKind
+    window: Window
+
+
+Round = Generator[Step, list[int], None]
+"""A round under way: yields each forward it needs and is sent the greedy token of every row of its window."""
+
+
+class RequestFault(Exception):
+    """This request cannot be decoded, others can. The text is its reason."""
+
+
 class StepModel(Protocol[StateT]):
-    """A model that decodes one request at a time."""
+    """A model that holds the states of requests and forwards windows of one or of several of them."""
 
     @property
     def info(self) -> ModelInfo: ...
@@ -54,7 +70,7 @@ class StepModel(Protocol[StateT]):
         """Encode image and prompt; returns the state and the logits [V] after the last prefix token.
 
         Decoding will commit at most `budget` tokens with windows of at most `window` rows, which says
-        how much cache to reserve.
+        how much cache to reserve. `RequestFault` when this request cannot be decoded.
         """
         ...
 
@@ -66,8 +82,19 @@ class StepModel(Protocol[StateT]):
         """Logits [Q, V] of every row. The tensor is valid until the next forward."""
         ...
 
+    def forward_batch(self, states: Sequence[StateT], windows: Sequence[Window]) -> Tensor:
+        """One forward for several requests: logits [N, Q, V] with Q the rows of the widest window.
+
+        Rows behind a narrower window are padding and mean nothing.
+        """
+        ...
+
     def keep(self, state: StateT, rows: int) -> None:
         """Cache the first `rows` rows of the last window and drop the others."""
+        ...
+
+    def release(self, state: StateT) -> None:
+        """The request is over; its cache may be given to another."""
         ...
 
 
@@ -78,6 +105,6 @@ class Strategy(Protocol):
         """Rows of the largest window a round uses; `UsageError` when this checkpoint cannot run it."""
         ...
 
-    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> None:
+    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> Round:
         """Commit at least one token to `output` and re-establish the boundary invariant."""
         ...

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from gravbench.decoding.accept import matched_prefix
 from gravbench.decoding.masks import CAUSAL, WINDOW_1
 from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import ModelInfo, StateT, StepModel, Window
+from gravbench.decoding.protocols import ModelInfo, Round, StateT, Step, StepModel, Window
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.errors import UsageError
 
@@ -44,19 +44,17 @@ class SelfSpeculative:
             )
         return block + 1
 
-    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> None:
+    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> Round:
         block, mask_id = self._draft_setting(model.info)
-        with trace.forward("draft", block + 1):
-            window = Window((output.boundary, *(mask_id,) * block), WINDOW_1)
-            a0, *drafts = model.forward(state, window).argmax(-1).tolist()
+        a0, *drafts = yield Step("draft", Window((output.boundary, *(mask_id,) * block), WINDOW_1))
         if output.ends_with(a0):
             model.keep(state, 1)
             trace.dropped(block)
             trace.round(offered=0, accepted=0, produced=1, committed=output.extend((a0,)))
         elif self.legacy:
-            _verify_legacy(model, state, output, trace, a0=a0, drafts=drafts[:-1])
+            yield from _verify_legacy(model, state, output, trace, a0=a0, drafts=drafts[:-1])
         else:
-            _verify_full(model, state, output, trace, a0=a0, drafts=drafts)
+            yield from _verify_full(model, state, output, trace, a0=a0, drafts=drafts)
 
     def _draft_setting(self, info: ModelInfo) -> tuple[int, int]:
         """Block size and mask id, or the error that says why this checkpoint cannot draft."""
@@ -77,12 +75,11 @@ def _verify_full(
     *,
     a0: int,
     drafts: list[int],
-) -> None:
+) -> Round:
     """Keep x0's row, verify `[a0, d_1..d_B]`, commit a0, the accepted drafts and the verifier's token."""
     model.keep(state, 1)
     rows = len(drafts) + 1
-    with trace.forward("verify", rows):
-        verified = model.forward(state, Window((a0, *drafts), CAUSAL)).argmax(-1).tolist()
+    verified = yield Step("verify", Window((a0, *drafts), CAUSAL))
     accepted = matched_prefix(drafts, verified)
     tokens = [a0, *drafts[:accepted], verified[accepted]]
     committed = output.extend(tokens)
@@ -100,13 +97,11 @@ def _verify_legacy(
     *,
     a0: int,
     drafts: list[int],
-) -> None:
+) -> Round:
     """Drop the draft's rows, verify `[x0, a0, d_1..d_{B-1}]`, commit without a bonus token."""
     model.keep(state, 0)
     rows = len(drafts) + 2
-    with trace.forward("verify", rows):
-        window = Window((output.boundary, a0, *drafts), CAUSAL)
-        _, *verified = model.forward(state, window).argmax(-1).tolist()
+    _, *verified = yield Step("verify", Window((output.boundary, a0, *drafts), CAUSAL))
     accepted = matched_prefix(drafts, verified)
     correction = verified[accepted : accepted + 1] if accepted < len(drafts) else []
     tokens = [a0, *drafts[:accepted], *correction]

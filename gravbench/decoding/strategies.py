@@ -1,10 +1,15 @@
-"""Strategy strings, `id` or `id:option=value,option=value`, to strategies. The registry is a dictionary."""
+"""Strategy strings, `id` or `id:option=value,option=value`, to strategies. The registry is a dictionary.
+
+The option `batch` belongs to the arm rather than to its strategy: it says how many requests decode
+together, not how (see `gravbench.arms`).
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 
+from gravbench.arms import BATCH, batch_of, split_arm
 from gravbench.decoding.ar import Autoregressive
 from gravbench.decoding.protocols import Strategy
 from gravbench.decoding.selfspec import SelfSpeculative
@@ -29,29 +34,20 @@ STRATEGIES: dict[str, Callable[[Mapping[str, str], str], Strategy]] = {"ar": _ar
 
 def parse_strategy(text: str) -> Strategy:
     """`selfspec:block=16,legacy=1` -> strategy; `UsageError` naming the nearest id or option otherwise."""
-    name, colon, tail = text.partition(":")
+    name = text.partition(":")[0]
     if name not in STRATEGIES:
         raise UsageError(f"unknown strategy '{name}'", hint=_suggestion(name, STRATEGIES))
-    return STRATEGIES[name](_options(tail, text) if colon else {}, text)
-
-
-def _options(tail: str, text: str) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for part in tail.split(","):
-        key, equals, value = part.partition("=")
-        if not (key and equals and value):
-            raise UsageError(f"strategy '{text}': expected option=value, got '{part}'")
-        if key in options:
-            raise UsageError(f"strategy '{text}': option '{key}' is given twice")
-        options[key] = value
-    return options
+    options = split_arm(text)[1]
+    batch_of(text)
+    return STRATEGIES[name]({key: value for key, value in options.items() if key != BATCH}, text)
 
 
 def _refuse_unknown(options: Mapping[str, str], *, allowed: tuple[str, ...], text: str) -> None:
     for key in options:
         if key not in allowed:
-            hint = _suggestion(key, allowed) if allowed else "it takes no options"
-            raise UsageError(f"strategy '{text}': unknown option '{key}'", hint=hint)
+            raise UsageError(
+                f"strategy '{text}': unknown option '{key}'", hint=_suggestion(key, (*allowed, BATCH))
+            )
 
 
 def _positive(value: str, text: str) -> int:

@@ -16,14 +16,17 @@ from gravbench.records import Counters, Rounds, Times, Trace
 ForwardKind = Literal["draft", "verify", "denoise", "cache_write"]
 Stage = Literal["image", "vision", "prefill", "decode", "total"]
 
+Clock = Callable[[], int]
+"""Nanoseconds of a monotonic clock."""
+
 DECODE_KINDS: tuple[ForwardKind, ...] = ("draft", "verify", "denoise", "cache_write")
 
 
 class TraceRecorder:
     """Counters, per-round log and times of one request. Not reusable."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         self._forwards: Counter[str] = Counter()
         self._rows: Counter[str] = Counter()
         self._elapsed: Counter[str] = Counter()
@@ -37,22 +40,24 @@ class TraceRecorder:
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
         """Time a stage. Whoever opens it synchronises the device before it ends."""
-        started = self._clock()
+        started = self.clock()
         try:
             yield
         finally:
-            self._elapsed[name] += self._clock() - started
+            self._elapsed[name] += self.clock() - started
 
-    @contextmanager
-    def forward(self, kind: ForwardKind, rows: int) -> Iterator[None]:
-        """Count and time one full-model decode forward of `rows` rows, reading its result included."""
+    def spent(self, name: Stage, elapsed_ns: int) -> None:
+        """Add time to a stage that somebody else measured: this request's share of work done for several."""
+        self._elapsed[name] += elapsed_ns
+
+    def forward(self, kind: ForwardKind, rows: int, elapsed_ns: int) -> None:
+        """Count one full-model decode forward of `rows` rows and this request's share of its time.
+
+        The time covers reading the result; several requests in one forward share it equally.
+        """
         self._forwards[kind] += 1
         self._rows[kind] += rows
-        started = self._clock()
-        try:
-            yield
-        finally:
-            self._elapsed[kind] += self._clock() - started
+        self._elapsed[kind] += elapsed_ns
 
     def prefilled(self, *, prompt_tokens: int, vision_tokens: int, vision_forwards: int) -> None:
         """Record the one prefill: `prompt_tokens` text rows and `vision_tokens` image rows of the prefix."""

@@ -3,6 +3,13 @@
 `plan` orders the work; `routing`, `crops`, `assembly` and `page` are the steps of reading a page.
 """
 
-from gravbench.pipeline.plan import limit_samples, order_plan, request_for, suite_digest
+from gravbench.pipeline.plan import (
+    largest_batch,
+    limit_samples,
+    order_plan,
+    request_for,
+    suite_digest,
+    together,
+)
 
-__all__ = ["limit_samples", "order_plan", "request_for", "suite_digest"]
+__all__ = ["largest_batch", "limit_samples", "order_plan", "request_for", "suite_digest", "together"]

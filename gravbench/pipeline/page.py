@@ -11,6 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from gravbench.arms import batch_of
 from gravbench.cropping import cut_region
 from gravbench.errors import DataError
 from gravbench.imaging import load_image
@@ -76,8 +77,8 @@ class _Task:
 class PageReader:
     """Reads pages with one backend and one layout. `crops` is a scratch folder, emptied after each page.
 
-    `in_flight` regions are with the backend at a time; more than one needs a backend that takes calls from
-    several threads.
+    Regions decode together as the strategy's batch size says. Else `in_flight` of them are with the backend at
+    a time; more than one needs a backend that takes calls from several threads.
     """
 
     backend: Backend
@@ -158,6 +159,10 @@ class PageReader:
             decode = DecodeConfig(strategy=strategy, max_new_tokens=task.request.max_new_tokens)
             return self.backend.generate(task.request, decode)
 
+        if tasks and batch_of(strategy) > 1:
+            longest = max(task.request.max_new_tokens for task in tasks)
+            decode = DecodeConfig(strategy=strategy, max_new_tokens=longest)
+            return self.backend.generate_batch([task.request for task in tasks], decode)
         if self.in_flight == 1:
             return [one(task) for task in tasks]
         with ThreadPoolExecutor(max_workers=self.in_flight) as pool:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from gravbench.records import Request
+from gravbench.arms import batch_of
+from gravbench.records import Request, SampleTask
 from gravbench.store.schema import PlanEntry, sha256_of
 from gravbench.suites.selection import S, Selectable, take
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Suite
     from gravbench.suites.samples import Sample
+
+T = TypeVar("T")
 
 
 def suite_digest(suite: Suite) -> str:
@@ -29,21 +32,43 @@ def order_plan(samples: Sequence[Selectable], arms: Sequence[str], *, seed: int)
     """Interleaved plan: samples shuffled by `seed`, arms of one sample next to each other.
 
     Samples go in blocks of two: the block's first sample runs the arms in a random order, the second in
-    the reverse (ABBA), so that linear drift cancels inside the block.
+    the reverse (ABBA), so that linear drift cancels inside the block. Where arms decode several crops
+    together, such a group of crops takes the place of the sample: each arm decodes all of it in turn.
     """
     rng = random.Random(seed)
     order = list(samples)
     rng.shuffle(order)
     entries: list[PlanEntry] = []
     arm_order = list(arms)
-    for index, sample in enumerate(order):
+    for index, group in enumerate(together(order, lambda sample: sample.task, size=largest_batch(arms))):
         if index % 2 == 0:
             rng.shuffle(arm_order)
         else:
             arm_order.reverse()
         for arm in arm_order:
-            entries.append(PlanEntry(slot=len(entries), sample_id=sample.sample_id, arm=arm))
+            for sample in group:
+                entries.append(PlanEntry(slot=len(entries), sample_id=sample.sample_id, arm=arm))
     return tuple(entries)
+
+
+def largest_batch(arms: Iterable[str]) -> int:
+    """Crops that stand together in the plan: the largest batch of any arm, so that all get the same ones."""
+    return max(batch_of(arm) for arm in arms)
+
+
+def together(items: Iterable[T], task_of: Callable[[T], SampleTask], *, size: int) -> Iterator[list[T]]:
+    """Groups of up to `size` crops in the order given; a page, which is a batch of its own, stands alone."""
+    group: list[T] = []
+    for item in items:
+        if task_of(item) == "page":
+            yield [item]
+            continue
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def request_for(sample: Sample, suite: Suite) -> Request:

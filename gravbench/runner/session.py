@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue, ValidationError
 
 from gravbench.errors import EngineError, GravbenchError
-from gravbench.pipeline import request_for
+from gravbench.pipeline import largest_batch, request_for, together
 from gravbench.pipeline.page import PageReader, PageReading
 from gravbench.protocols import Backend
 from gravbench.records import DecodeConfig, Generation, SampleTask, Trace
@@ -118,21 +118,21 @@ class Session:
         self.progress.start(done=self._done, total=len(self.claim.manifest.plan))
         self._warm_up(pending)
         writer = self.claim.run.gen_writer()
+        size = largest_batch(self.claim.manifest.arms)
         try:
-            for group in pending:
-                key = (group[0].sample_id, group[0].rep)
-                arms: dict[str, GenRecord] = {}
-                for entry in group:
-                    record = self._one(entry, attempt=attempts.get(key, 0) + 1)
-                    writer.append(record_bytes(record))
-                    if record.task == "page":
-                        write_markdown(self.claim.run.path, record)
-                    arms[entry.arm] = record
-                    self._done += 1
-                    self._failed += record.status != "ok"
-                    self.progress.advance()
-                    self._beat("generating")
-                pairs[key] = arms
+            for group in together(pending, lambda pair: self.samples[pair[0].sample_id].task, size=size):
+                found: dict[PairKey, dict[str, GenRecord]] = {}
+                for entries in _by_arm(group):
+                    for entry, record in zip(entries, self._records(entries, attempts), strict=True):
+                        writer.append(record_bytes(record))
+                        if record.task == "page":
+                            write_markdown(self.claim.run.path, record)
+                        found.setdefault((entry.sample_id, entry.rep), {})[entry.arm] = record
+                        self._done += 1
+                        self._failed += record.status != "ok"
+                        self.progress.advance()
+                        self._beat("generating")
+                pairs.update(found)
         finally:
             writer.close()
 
@@ -144,16 +144,23 @@ class Session:
             for entry in group:
                 tries = warm.get((task, entry.arm), 0)
                 if tries < WARM_UP_TRIES:
-                    generation = self._call(entry).generation
+                    generation = self._call([entry])[0].generation
                     warm[task, entry.arm] = WARM_UP_TRIES if generation.stop_reason != "error" else tries + 1
         self._log("warm_up", {"requests": len(warm)})
 
-    def _one(self, entry: PlanEntry, *, attempt: int) -> GenRecord:
-        sample = self.samples[entry.sample_id]
+    def _records(self, entries: Sequence[PlanEntry], attempts: Mapping[PairKey, int]) -> Iterator[GenRecord]:
+        """Answer entries of one arm together; they share the moments of submission and completion."""
         submit_ns = self.clocks.monotonic_ns() - self._started_ns
-        reading = self._call(entry)
-        generation = reading.generation
+        readings = self._call(entries)
         done_ns = self.clocks.monotonic_ns() - self._started_ns
+        for entry, reading in zip(entries, readings, strict=True):
+            attempt = attempts.get((entry.sample_id, entry.rep), 0) + 1
+            yield self._record(entry, reading, attempt=attempt, submit_ns=submit_ns, done_ns=done_ns)
+
+    def _record(
+        self, entry: PlanEntry, reading: PageReading, *, attempt: int, submit_ns: int, done_ns: int
+    ) -> GenRecord:
+        sample, generation = self.samples[entry.sample_id], reading.generation
 
         def record(status: GenStatus, error: GenError | None, trace: Trace | None) -> GenRecord:
             return GenRecord(
@@ -192,34 +199,47 @@ class Session:
                 "invalid_record", GenError(kind="InvalidRecord", message=message, stage="record"), None
             )
 
-    def _call(self, entry: PlanEntry) -> PageReading:
-        sample = self.samples[entry.sample_id]
+    def _call(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
+        """Readings of entries of one arm. A defect costs the samples that meet it, never silently."""
         try:
-            if isinstance(sample, PageSample):
-                assert self.reader is not None, "a plan with pages needs a reader"
-                return self.reader.read(sample, strategy=entry.arm)
-            request = request_for(sample, self.suite)
-            decode = DecodeConfig(strategy=entry.arm, max_new_tokens=request.max_new_tokens)
-            return PageReading(generation=self.backend.generate(request, decode), detail=None)
+            return self._read(entries)
         except GravbenchError:
             raise
         except MemoryError as error:
             raise EngineError(
-                f"out of memory on sample {entry.sample_id!r}, strategy {entry.arm!r}",
+                f"out of memory on sample {entries[0].sample_id!r}, strategy {entries[0].arm!r}",
                 hint="Free memory, then repeat the same command: it continues where it stopped.",
             ) from error
-        except Exception as error:  # a defect in the engine costs the sample, never silently
+        except Exception as error:
+            names = [entry.sample_id for entry in entries]
             self._log(
-                "fault", {"sample_id": entry.sample_id, "arm": entry.arm, "traceback": traceback.format_exc()}
+                "fault",
+                {"sample_ids": [*names], "arm": entries[0].arm, "traceback": traceback.format_exc()},
             )
+            if len(entries) > 1:  # find out whose fault it is
+                return [reading for entry in entries for reading in self._call([entry])]
             failed = Generation(
-                request_id=entry.sample_id,
+                request_id=names[0],
                 text="",
                 token_ids=(),
                 stop_reason="error",
                 error=f"{type(error).__name__}: {error}",
             )
-            return PageReading(generation=failed, detail=None)
+            return [PageReading(generation=failed, detail=None)]
+
+    def _read(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
+        arm, samples = entries[0].arm, [self.samples[entry.sample_id] for entry in entries]
+        if isinstance(samples[0], PageSample):
+            assert self.reader is not None, "a plan with pages needs a reader"
+            return [self.reader.read(samples[0], strategy=arm)]
+        requests = [request_for(s, self.suite) for s in samples if not isinstance(s, PageSample)]
+        longest = max(request.max_new_tokens for request in requests)
+        decode = DecodeConfig(strategy=arm, max_new_tokens=longest)
+        if len(requests) == 1:
+            answers = [self.backend.generate(requests[0], decode)]
+        else:
+            answers = self.backend.generate_batch(requests, decode)
+        return [PageReading(generation=answer, detail=None) for answer in answers]
 
     def _log(self, kind: str, details: Mapping[str, JsonValue]) -> None:
         if self._events is not None:
@@ -259,6 +279,11 @@ def _groups(plan: Sequence[PlanEntry], *, skip: Mapping[PairKey, object]) -> lis
         if key not in skip:
             groups.setdefault(key, []).append(entry)
     return list(groups.values())
+
+
+def _by_arm(group: Sequence[Sequence[PlanEntry]]) -> list[list[PlanEntry]]:
+    """Entries of several pairs, arm by arm, in the order of arms of the first pair."""
+    return [[entry for pair in group for entry in pair if entry.arm == first.arm] for first in group[0]]
 
 
 def _request_error(message: str | None) -> GenError:

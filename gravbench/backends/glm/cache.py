@@ -1,4 +1,9 @@
-"""Keys and values of all layers in one preallocated tensor, reused from request to request."""
+"""Keys and values of all layers and requests in one preallocated tensor, reused from request to request.
+
+The pool has one slot a request under way. Slots in use are always the first ones: when a request ends,
+the last slot moves into its place, so that a batch is a plain slice. A cache is one slot seen by its
+request; `length` rows of it are cached, rows behind them are scratch of the last window.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +14,63 @@ _GRAIN = 256
 """Rows are allocated in multiples of this."""
 
 
-class KvCache:
-    """`length` rows are cached; rows behind them are scratch of the last window."""
+class KvPool:
+    """`rows` [layers, 2, kv_heads, slots, capacity, head_dim] holds everything."""
 
     def __init__(
         self, *, layers: int, kv_heads: int, head_dim: int, device: torch.device, dtype: torch.dtype
     ) -> None:
-        self._layers = layers
-        self.length = 0
-        self._rows = torch.zeros(layers, 2, kv_heads, 0, head_dim, device=device, dtype=dtype)
+        self.rows = torch.zeros(layers, 2, kv_heads, 1, 0, head_dim, device=device, dtype=dtype)
+        self.in_use: list[KvCache] = []
 
     @property
     def capacity(self) -> int:
-        """Rows that fit before `reserve` must allocate again."""
-        return self._rows.shape[3]
+        """Rows a slot has."""
+        return self.rows.shape[4]
 
-    def reserve(self, rows: int) -> None:
-        """Start a request: forget every row and make room for `rows`."""
+    def claim(self, rows: int) -> KvCache:
+        """A cache with room for `rows` rows, none of them cached yet, in the next free slot."""
+        cache = KvCache(self)
+        self.in_use.append(cache)
+        cache.slot = len(self.in_use) - 1
+        self._grow(slots=len(self.in_use), rows=rows)
+        return cache
+
+    def release(self, cache: KvCache) -> None:
+        """Give a slot back; the cache in the last slot moves into it. Doing it twice is harmless."""
+        if cache not in self.in_use:
+            return
+        last = self.in_use.pop()
+        if last is not cache:
+            kept = self.rows[:, :, :, last.slot, : last.length]
+            self.rows[:, :, :, cache.slot, : last.length].copy_(kept)
+            self.in_use[cache.slot] = last
+            last.slot = cache.slot
+
+    def _grow(self, *, slots: int, rows: int) -> None:
+        have_slots, have_rows = self.rows.shape[3:5]
+        if slots <= have_slots and rows <= have_rows:
+            return
+        shape = list(self.rows.shape)
+        shape[3] = max(slots, have_slots)
+        shape[4] = max(-(-rows // _GRAIN) * _GRAIN, have_rows)
+        grown = self.rows.new_zeros(shape)
+        grown[:, :, :, :have_slots, :have_rows].copy_(self.rows)
+        self.rows = grown
+
+
+class KvCache:
+    """One request's slot of a pool."""
+
+    def __init__(self, pool: KvPool) -> None:
+        self._pool = pool
+        self.slot = 0
         self.length = 0
-        if rows > self.capacity:
-            shape = list(self._rows.shape)
-            shape[3] = -(-rows // _GRAIN) * _GRAIN
-            self._rows = self._rows.new_zeros(shape)
+
+    @property
+    def capacity(self) -> int:
+        """Rows that fit."""
+        return self._pool.capacity
 
     def window(self, rows: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Per layer, where a window of `rows` rows is written [2, kv_heads, rows, head_dim], and for layer
@@ -38,10 +78,11 @@ class KvCache:
         end = self.length + rows
         if end > self.capacity:
             raise ValueError(f"{end} cache rows needed, {self.capacity} reserved")
-        written = self._rows[:, :, :, self.length : end].unbind(0)
-        seen = self._rows[:, :, :, :end].flatten(0, 1).unsqueeze(1).unbind(0)
+        own = self._pool.rows[:, :, :, self.slot]
+        written = own[:, :, :, self.length : end].unbind(0)
+        seen = own[:, :, :, :end].flatten(0, 1).unsqueeze(1).unbind(0)
         return written, seen
 
     def snapshot(self) -> Tensor:
         """Copy of the cached rows [layers, 2, kv_heads, length, head_dim]."""
-        return self._rows[:, :, :, : self.length].clone()
+        return self._pool.rows[:, :, :, self.slot, : self.length].clone()

@@ -12,6 +12,7 @@ Same numbers as the stock class to 1e-4, with about a third of its operations:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 
-from gravbench.backends.glm.cache import KvCache
+from gravbench.backends.glm.attention import Batch, OneRequest, Place, batch_bias, reach
+from gravbench.backends.glm.cache import KvCache, KvPool
 from gravbench.backends.glm.linear import Linear
 from gravbench.backends.glm.rope import Rope, rotate
 from gravbench.decoding.masks import CAUSAL, Mask
@@ -94,12 +96,13 @@ class GlmDecoder:
         self._norm = _doubled(language.norm)
         self._head = Linear(model.lm_head.weight)
         self._single = SingleRow(g, rotary_dim=self.rope.rotary_dim, like=weight)
+        self._grouped = g.heads != g.kv_heads
         self._masks: dict[tuple[Mask, int], Tensor] = {}
 
-    def new_cache(self) -> KvCache:
-        """An empty cache for this decoder."""
+    def new_pool(self) -> KvPool:
+        """An empty pool of caches for this decoder."""
         g = self.geometry
-        return KvCache(
+        return KvPool(
             layers=len(self._layers),
             kv_heads=g.kv_heads,
             head_dim=g.head_dim,
@@ -116,11 +119,25 @@ class GlmDecoder:
 
         embedded [Q, width]; turn [Q, 1, rotary_dim / 2]. Returns the normed stream [Q, width].
         """
-        stream = torch.cat((embedded, -embedded), dim=-1)  # [Q, 2 * width]
-        if len(embedded) == 1:
+        stream, rows = _doubled_stream(embedded), len(embedded)
+        if rows == 1:
             self._one_row(stream, turn, cache)
         else:
-            self._rows(stream, turn, cache, mask)
+            written, seen = cache.window(rows)
+            first = mask is CAUSAL and cache.length == 0
+            bias = None if first else self._bias(mask, rows, cache)
+            self._rows(stream, turn, OneRequest(written, seen, bias=bias, grouped=self._grouped))
+        return self._normed(stream, self._norm)
+
+    def forward_batch(
+        self, embedded: Tensor, turn: Tensor, pool: KvPool, *, written: Tensor, bias: Tensor
+    ) -> Tensor:
+        """As `forward` for N requests of Q rows each: embedded [N * Q, width], turn [N * Q, 1, rotary_dim / 2].
+
+        `written` and `bias` are those of `attention.Batch`; see `batch_inputs`.
+        """
+        stream = _doubled_stream(embedded)
+        self._rows(stream, turn, Batch(pool, written=written, bias=bias, grouped=self._grouped))
         return self._normed(stream, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -134,8 +151,8 @@ class GlmDecoder:
         return half
 
     def _one_row(self, stream: Tensor, turn: Tensor, cache: KvCache) -> None:
-        g, row = self.geometry, self._single
-        doubled, grouped = (2 * g.width,), g.heads != g.kv_heads
+        g, row, grouped = self.geometry, self._single, self._grouped
+        doubled = (2 * g.width,)
         written, seen = cache.window(1)
         for i, layer in enumerate(self._layers):
             layer.qkv.one(self._normed(stream, layer.norm_in), row.qkv)
@@ -151,22 +168,14 @@ class GlmDecoder:
             torch.neg(row.plus, out=row.minus)
             stream.add_(torch.layer_norm(row.branch, doubled, layer.norm_out, None, g.eps))
 
-    def _rows(self, stream: Tensor, turn: Tensor, cache: KvCache, mask: Mask) -> None:
+    def _rows(self, stream: Tensor, turn: Tensor, place: Place) -> None:
         g, rows = self.geometry, len(stream)
-        doubled, grouped = (2 * g.width,), g.heads != g.kv_heads
-        written, seen = cache.window(rows)
-        plain = mask is CAUSAL and cache.length == 0
-        bias = None if plain else self._bias(mask, rows, cache)
+        doubled, turning = (2 * g.width,), g.heads + g.kv_heads
         for i, layer in enumerate(self._layers):
             split = layer.qkv.many(self._normed(stream, layer.norm_in)).view(rows, -1, g.head_dim)
-            turned = split[:, : g.heads + g.kv_heads, : self.rope.rotary_dim]
-            rotate(turned.view(rows, g.heads + g.kv_heads, -1, 2), turn)
-            written[i].copy_(split[:, g.heads :].view(rows, 2, g.kv_heads, g.head_dim).permute(1, 2, 0, 3))
-            query = split[:, : g.heads].transpose(0, 1).unsqueeze(0)  # [1, H, Q, hd]
-            mixed = attend(
-                query, seen[2 * i], seen[2 * i + 1], attn_mask=bias, is_causal=plain, enable_gqa=grouped
-            )
-            branch = layer.out.many(mixed.transpose(1, 2).reshape(rows, -1))
+            rotate(split[:, :turning, : self.rope.rotary_dim].view(rows, turning, -1, 2), turn)
+            place.write(i, split[:, g.heads :].view(rows, 2, g.kv_heads, g.head_dim).permute(1, 2, 0, 3))
+            branch = layer.out.many(place.mix(i, split[:, : g.heads]))
             branch = torch.cat((branch, -branch), dim=-1)
             stream.add_(torch.layer_norm(branch, doubled, layer.norm_attended, None, g.eps))
             gate, up = layer.gate_up.many(self._normed(stream, layer.norm_mlp)).chunk(2, dim=-1)
@@ -189,6 +198,26 @@ class GlmDecoder:
             kept[:, cache.capacity - rows :].masked_fill_(hidden, torch.finfo(self.dtype).min)
             kept = self._masks[mask, rows] = kept.to(self.device)
         return kept[:, cache.capacity - rows - cache.length :]
+
+
+def batch_inputs(
+    caches: Sequence[KvCache], masks: Sequence[tuple[Mask, int]], *, rows: int, keys: int, like: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`written` and `bias` of a batch whose windows are padded to `rows`, in the device and dtype of `like`.
+
+    `caches` fill the first slots of their pool, in any order; `keys` is at least the longest cache + `rows`.
+    """
+    lengths = torch.tensor([cache.length for cache in caches], device=like.device)
+    starts = torch.tensor(
+        [cache.slot * cache.capacity + cache.length for cache in caches], device=like.device
+    )
+    written = (starts[:, None] + torch.arange(rows, device=like.device)).flatten()
+    reaching = torch.tensor(reach(masks, rows), device=like.device)
+    return written, batch_bias(lengths, reaching, keys=keys, dtype=like.dtype)
+
+
+def _doubled_stream(embedded: Tensor) -> Tensor:
+    return torch.cat((embedded, -embedded), dim=-1)  # [Q, 2 * width]
 
 
 def _layer(layer: Any) -> Layer:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from gravbench.decoding.protocols import RequestFault
 from gravbench.errors import DataError, EngineError
 from gravbench.imaging import load_image
 from gravbench.records import Request, Task
@@ -21,10 +22,6 @@ _TEMPLATE = "[gMASK]<sop><|user|>\n<|begin_of_image|><|image|><|end_of_image|>{p
 """GLM-OCR's turn with one image, for a tokenizer that carries no chat template."""
 
 _THINKING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
-
-
-class SampleError(Exception):
-    """This request cannot be decoded; others can. Its text goes into `Generation.error`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +64,15 @@ def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
 
 
 def read_pixels(request: Request, processor: Any) -> Pixels:
-    """Open, resize, normalise and cut the image into patches; `SampleError` when that cannot be done."""
+    """Open, resize, normalise and cut the image into patches; `RequestFault` when that cannot be done."""
     path = request.image_path
     try:
         image = load_image(path).convert("RGB")
         prepared = processor(images=[image], return_tensors="pt")
     except DataError as error:
-        raise SampleError(" ".join(error.message.split())) from error
+        raise RequestFault(" ".join(error.message.split())) from error
     except ValueError as error:
-        raise SampleError(f"{path}: {image.width} x {image.height} pixels: {error}") from error
+        raise RequestFault(f"{path}: {image.width} x {image.height} pixels: {error}") from error
     grid = prepared["image_grid_thw"]
     return Pixels(
         patches=prepared["pixel_values"],

@@ -36,6 +36,10 @@ class Rope:
         """For positions first .. first + rows - 1, a view of the table."""
         return self._table[first : first + rows]
 
+    def at(self, positions: Tensor) -> Tensor:
+        """For response positions [N], gathered from the table."""
+        return self._table.index_select(0, positions)
+
     def reserve(self, positions: int) -> None:
         """Make the table cover positions 0 .. positions - 1."""
         if positions > len(self._table):

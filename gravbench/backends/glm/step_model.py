@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gravbench.backends.glm.cache import KvCache
-from gravbench.backends.glm.decoder import GlmDecoder
+from gravbench.backends.glm.decoder import GlmDecoder, batch_inputs
 from gravbench.backends.glm.loading import Loaded, encode_image, prefix_positions
-from gravbench.backends.glm.request import Prompter, SampleError, read_pixels
+from gravbench.backends.glm.request import Prompter, read_pixels
 from gravbench.decoding.masks import CAUSAL
-from gravbench.decoding.protocols import ModelInfo, Window
+from gravbench.decoding.protocols import ModelInfo, RequestFault, Window
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.records import Request
 
@@ -28,14 +29,14 @@ class GlmState:
 
 
 class GlmStepModel:
-    """Decodes one request at a time; a new prefill ends the one before."""
+    """Holds the requests under way, each in a slot of one cache pool."""
 
     def __init__(self, loaded: Loaded, info: ModelInfo) -> None:
         self.info = info
         self._loaded = loaded
         self._prompter = Prompter(loaded.tokenizer, image_token_id=loaded.model.config.image_token_id)
         self.decoder = GlmDecoder(loaded.model)
-        self._cache = self.decoder.new_cache()
+        self.pool = self.decoder.new_pool()
         loaded.model.model.language_model.layers = torch.nn.ModuleList()  # the decoder holds them now
 
     def prefill(
@@ -46,7 +47,7 @@ class GlmStepModel:
             pixels = read_pixels(request, self._loaded.image_processor)
             ids = self._prompter.prefix(request.task, image_tokens=pixels.image_tokens)
             if len(ids) >= self.info.max_positions:
-                raise SampleError(
+                raise RequestFault(
                     f"{request.image_path}: the prompt takes {len(ids)} tokens of which "
                     f"{pixels.image_tokens} are the image; the model has {self.info.max_positions} positions"
                 )
@@ -61,17 +62,21 @@ class GlmStepModel:
             embedded = decoder.embed(tokens)
             embedded[on_image] = image.to(embedded.dtype)
             room = min(budget, self.info.max_positions - len(ids)) + window
-            self._cache.reserve(len(ids) + room)
             first = int(positions.max()) + 1
             decoder.rope.reserve(first + room)
-            hidden = decoder.forward(embedded, decoder.rope.prefix(positions), self._cache, CAUSAL)
-            self._cache.length = len(ids)
-            logits = decoder.logits(hidden[-1:])[0]
-            synchronize(decoder.device)
+            cache = self.pool.claim(len(ids) + room)
+            try:
+                hidden = decoder.forward(embedded, decoder.rope.prefix(positions), cache, CAUSAL)
+                cache.length = len(ids)
+                logits = decoder.logits(hidden[-1:])[0]
+                synchronize(decoder.device)
+            except BaseException:
+                self.pool.release(cache)
+                raise
         trace.prefilled(
             prompt_tokens=len(ids) - pixels.image_tokens, vision_tokens=pixels.image_tokens, vision_forwards=1
         )
-        state = GlmState(cache=self._cache, prefix_tokens=len(ids), offset=first - len(ids))
+        state = GlmState(cache=cache, prefix_tokens=len(ids), offset=first - len(ids))
         return state, logits
 
     def room(self, state: GlmState) -> int:
@@ -84,11 +89,43 @@ class GlmStepModel:
         state.window_rows = rows
         return decoder.logits(decoder.forward(embedded, turn, state.cache, window.mask))
 
+    def forward_batch(self, states: Sequence[GlmState], windows: Sequence[Window]) -> Tensor:
+        decoder, rows = self.decoder, max(len(window.tokens) for window in windows)
+        order = sorted(range(len(states)), key=lambda i: states[i].cache.slot)
+        if [states[i].cache.slot for i in order] != list(range(len(states))):
+            raise ValueError("a batch takes every request under way")
+        here, asked = [states[i] for i in order], [windows[i] for i in order]
+        ids = [[*window.tokens, *(0,) * (rows - len(window.tokens))] for window in asked]
+        first = torch.tensor([s.cache.length + s.offset for s in here], device=decoder.device)
+        positions = (first[:, None] + torch.arange(rows, device=decoder.device)).flatten()
+        written, bias = batch_inputs(
+            [s.cache for s in here],
+            [(window.mask, len(window.tokens)) for window in asked],
+            rows=rows,
+            keys=max(s.cache.length for s in here) + rows,
+            like=self.pool.rows,
+        )
+        embedded = decoder.embed(torch.tensor(ids, device=decoder.device).flatten())
+        turn = decoder.rope.at(positions)
+        hidden = decoder.forward_batch(embedded, turn, self.pool, written=written, bias=bias)
+        for state, window in zip(states, windows, strict=True):
+            state.window_rows = len(window.tokens)
+        logits = decoder.logits(hidden).unflatten(0, (len(states), rows))
+        return logits if order == sorted(order) else logits[_inverse(order)]
+
     def keep(self, state: GlmState, rows: int) -> None:
         if not 0 <= rows <= state.window_rows:
             raise ValueError(f"cannot keep {rows} of {state.window_rows} rows")
         state.cache.length += rows
         state.window_rows = 0
+
+    def release(self, state: GlmState) -> None:
+        self.pool.release(state.cache)
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    """Where each of `order` stands in it."""
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def synchronize(device: torch.device) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,6 +65,8 @@ def pair(request: pytest.FixtureRequest, make_request: Callable[..., Request]) -
 
 
 def prefill(step: GlmStepModel, ask: Request) -> tuple[GlmState, torch.Tensor]:
+    for cache in list(step.pool.in_use):
+        step.pool.release(cache)
     return step.prefill(ask, budget=64, window=34, trace=TraceRecorder(lambda: 0))
 
 
@@ -124,7 +127,11 @@ def test_the_cache_after_each_round_is_that_of_a_fresh_prefill(pair: SimpleNames
     rounds = parse_strategy(strategy)
     snapshots = []
     while output.stop_reason is None:
-        rounds.round(step, state, output, TraceRecorder(lambda: 0))
+        under_way = rounds.round(step, state, output, TraceRecorder(lambda: 0))
+        asked = next(under_way)
+        with suppress(StopIteration):
+            while True:
+                asked = under_way.send(step.forward(state, asked.window).argmax(-1).tolist())
         snapshots.append((len(output.tokens), state.cache.snapshot()))
     assert len(snapshots) > 3
     for committed, snapshot in snapshots:

@@ -43,6 +43,8 @@ class ScriptedDrafts:
         self.room = model.room
         self.keep = model.keep
         self.prefill = model.prefill
+        self.forward_batch = model.forward_batch
+        self.release = model.release
 
     def forward(self, state: GlmState, window: Window) -> torch.Tensor:
         logits = self._model.forward(state, window).clone()

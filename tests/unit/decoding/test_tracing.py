@@ -16,13 +16,11 @@ def scripted_clock(step: int = 10):  # type: ignore[no-untyped-def]
 def test_counts_and_times_of_one_round() -> None:
     trace = TraceRecorder(scripted_clock())
     trace.prefilled(prompt_tokens=3, vision_tokens=4, vision_forwards=1)
-    with trace.stage("decode"):
-        with trace.forward("draft", 5):
-            pass
-        with trace.forward("verify", 5):
-            pass
-        trace.dropped(6)
-        trace.round(offered=4, accepted=3, produced=5, committed=2)
+    trace.forward("draft", 5, 10)
+    trace.forward("verify", 5, 10)
+    trace.spent("decode", 50)
+    trace.dropped(6)
+    trace.round(offered=4, accepted=3, produced=5, committed=2)
     built = trace.finish(tokens_out=3)
     c = built.counters
     assert (c.fwd_draft, c.fwd_verify, c.rows_draft, c.rows_verify, c.fwd_prefill, c.fwd_vision) == (

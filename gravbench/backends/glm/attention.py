@@ -1,0 +1,103 @@
+"""Where a window's keys and values go and what its rows attend to: one request, or a batch of them.
+
+Both answer the same two questions for layer i: write these keys and values; mix these queries. Visibility
+is data: a row of a batch sees cache rows up to its own request's length and as far into the window as its
+mask reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as attend
+
+from gravbench.backends.glm.cache import KvPool
+from gravbench.decoding.masks import Mask
+
+
+class Place(Protocol):
+    """Attention of one forward."""
+
+    def write(self, layer: int, key_value: Tensor) -> None:
+        """Store keys and values [2, kv_heads, rows, head_dim] of all rows of the forward."""
+        ...
+
+    def mix(self, layer: int, query: Tensor) -> Tensor:
+        """Attended values [rows, heads * head_dim] for queries [rows, heads, head_dim]."""
+        ...
+
+
+class OneRequest:
+    """Rows of one request behind its own cache, whose `window` gives `written` and `seen`.
+
+    Without a bias they are causal and nothing is cached yet.
+    """
+
+    def __init__(
+        self, written: Sequence[Tensor], seen: Sequence[Tensor], *, bias: Tensor | None, grouped: bool
+    ) -> None:
+        self._written, self._seen, self._bias, self._grouped = written, seen, bias, grouped
+
+    def write(self, layer: int, key_value: Tensor) -> None:
+        self._written[layer].copy_(key_value)
+
+    def mix(self, layer: int, query: Tensor) -> Tensor:
+        mixed = attend(
+            query.transpose(0, 1).unsqueeze(0),  # [1, H, Q, hd]
+            self._seen[2 * layer],
+            self._seen[2 * layer + 1],
+            attn_mask=self._bias,
+            is_causal=self._bias is None,
+            enable_gqa=self._grouped,
+        )
+        return mixed.transpose(1, 2).reshape(len(query), -1)
+
+
+class Batch:
+    """Q rows for each of the first N requests of a pool, behind `keys` rows of every slot.
+
+    `written` [N * Q] are rows of the flattened slots; `bias` [N, 1, Q, keys] is 0 where a row sees, else
+    the lowest finite number.
+    """
+
+    def __init__(self, pool: KvPool, *, written: Tensor, bias: Tensor, grouped: bool) -> None:
+        self._layers = pool.rows.flatten(3, 4)  # [layers, 2, kv_heads, slots * capacity, head_dim]
+        self._seen = pool.rows[:, :, :, : bias.shape[0], : bias.shape[3]].transpose(2, 3)
+        self._written, self._bias, self._grouped = written, bias, grouped
+
+    def write(self, layer: int, key_value: Tensor) -> None:
+        self._layers[layer].index_copy_(2, self._written, key_value)
+
+    def mix(self, layer: int, query: Tensor) -> Tensor:
+        requests, _, rows, _ = self._bias.shape
+        mixed = attend(
+            query.view(requests, rows, *query.shape[1:]).transpose(1, 2),  # [N, H, Q, hd]
+            self._seen[layer, 0],
+            self._seen[layer, 1],
+            attn_mask=self._bias,
+            enable_gqa=self._grouped,
+        )
+        return mixed.transpose(1, 2).reshape(len(query), -1)
+
+
+def reach(masks: Sequence[tuple[Mask, int]], rows: int) -> list[list[int]]:
+    """How many rows of the window each row sees, for windows given as (mask, rows) and padded to `rows`.
+
+    Padding is causal, so that every row sees itself.
+    """
+    table = []
+    for mask, own in masks:
+        causal = own if mask.causal_rows is None else min(mask.causal_rows, own)
+        table.append([own if causal <= row < own else row + 1 for row in range(rows)])
+    return table
+
+
+def batch_bias(lengths: Tensor, reaching: Tensor, *, keys: int, dtype: torch.dtype) -> Tensor:
+    """Bias [N, 1, Q, keys] for cache lengths [N] and `reach` [N, Q]."""
+    last = lengths[:, None] + reaching  # first key that is not seen
+    hidden = torch.arange(keys, device=lengths.device) >= last[:, :, None]
+    bias = torch.zeros(hidden.shape, dtype=dtype, device=lengths.device)
+    return bias.masked_fill_(hidden, torch.finfo(dtype).min).unsqueeze(1)

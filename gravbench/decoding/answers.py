@@ -1,0 +1,52 @@
+"""Requests -> generations: decode them, alone or together, and put text, tokens and trace into records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gravbench.arms import batch_of
+from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
+from gravbench.decoding.protocols import RequestFault, StateT, StepModel
+from gravbench.decoding.strategies import parse_strategy
+from gravbench.decoding.tracing import Clock, TraceRecorder
+from gravbench.records import DecodeConfig, Generation, Request
+
+
+def answer_requests(
+    model: StepModel[StateT],
+    requests: Sequence[Request],
+    decode: DecodeConfig,
+    *,
+    detokenize: Callable[[Sequence[int]], str],
+    clock: Clock,
+) -> list[Generation]:
+    """Generations in the order of `requests`, as many together as the strategy's batch size says."""
+    jobs = [
+        Job(
+            request=request,
+            budget=min(request.max_new_tokens, decode.max_new_tokens),
+            trace=TraceRecorder(clock),
+        )
+        for request in requests
+    ]
+    strategy = parse_strategy(decode.strategy)
+    found = decode_jobs(model, jobs, strategy=strategy, batch=batch_of(decode.strategy))
+    return [_generation(job, answer, detokenize) for job, answer in zip(jobs, found, strict=True)]
+
+
+def _generation(
+    job: Job, answer: Decoded | RequestFault, detokenize: Callable[[Sequence[int]], str]
+) -> Generation:
+    name = job.request.request_id
+    if isinstance(answer, RequestFault):
+        return Generation(request_id=name, text="", token_ids=(), stop_reason="error", error=str(answer))
+    with job.trace.stage("total"):
+        text = detokenize(answer.tokens)
+    return Generation(
+        request_id=name,
+        text=text,
+        token_ids=answer.tokens,
+        stop_reason=answer.stop_reason,
+        loop_flag=answer.loop_flag,
+        trace=job.trace.finish(tokens_out=len(answer.tokens)),
+    )

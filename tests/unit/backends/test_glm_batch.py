@@ -1,0 +1,131 @@
+"""A batch of the real decoder: the numbers of single requests, whatever shares the forward with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from gravbench.backends.glm.cache import KvPool
+from gravbench.backends.glm.step_model import GlmState, GlmStepModel
+from gravbench.backends.transformers_local import TransformersLocal
+from gravbench.decoding.masks import CAUSAL, WINDOW_1, Mask
+from gravbench.decoding.protocols import Window
+from gravbench.decoding.tracing import TraceRecorder
+from gravbench.records import DecodeConfig, Request
+
+ATOL = 1e-4
+Maker = Callable[..., Request]
+
+
+@pytest.fixture(scope="module", params=["checkpoint", "grouped_checkpoint"])
+def batcher(request: pytest.FixtureRequest) -> TransformersLocal:
+    folder: Path = request.getfixturevalue(request.param)
+    return TransformersLocal(folder)
+
+
+def begin(step: GlmStepModel, request: Request) -> GlmState:
+    return step.prefill(request, budget=64, window=34, trace=TraceRecorder(lambda: 0))[0]
+
+
+def ids(step: GlmStepModel, count: int, start: int) -> list[int]:
+    return [(7 * i + start) % step.info.vocab_size for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [(1, CAUSAL)] * 4,
+        [(9, WINDOW_1)] * 3,
+        [(9, WINDOW_1), (9, CAUSAL), (9, WINDOW_1)],
+        [(2, CAUSAL), (9, WINDOW_1), (1, CAUSAL), (5, CAUSAL)],
+    ],
+)
+@torch.inference_mode()
+def test_batched_logits_equal_single_ones(
+    batcher: TransformersLocal, make_request: Maker, asked: list[tuple[int, Mask]]
+) -> None:
+    step = batcher.step_model
+    windows = [Window(ids(step, rows, 3 + i), mask) for i, (rows, mask) in enumerate(asked)]
+    states = [begin(step, make_request(variant=i)) for i in range(len(windows))]
+    for state in states[1:]:  # different lengths, whatever the images give
+        step.forward(state, Window(ids(step, 4 + state.cache.slot, 1), CAUSAL))
+        step.keep(state, 2 + state.cache.slot)
+    alone = [step.forward(state, window).clone() for state, window in zip(states, windows, strict=True)]
+    for order in (range(len(states)), reversed(range(len(states)))):
+        listed = list(order)
+        got = step.forward_batch([states[i] for i in listed], [windows[i] for i in listed])
+        for row, i in zip(got, listed, strict=True):
+            torch.testing.assert_close(row[: len(alone[i])], alone[i], atol=ATOL, rtol=0)
+    for state in states:
+        step.release(state)
+
+
+@torch.inference_mode()
+def test_a_slot_that_moves_keeps_its_request(batcher: TransformersLocal, make_request: Maker) -> None:
+    step = batcher.step_model
+    states = [begin(step, make_request(variant=i)) for i in range(3)]
+    before = states[2].cache.snapshot()
+    step.release(states[0])
+    assert states[2].cache.slot == 0
+    torch.testing.assert_close(states[2].cache.snapshot(), before)
+    step.release(states[0])  # twice is harmless
+    step.release(states[1])
+    step.release(states[2])
+    assert step.pool.in_use == []
+
+
+@torch.inference_mode()
+def test_a_batch_that_leaves_out_a_request_is_refused(
+    batcher: TransformersLocal, make_request: Maker
+) -> None:
+    step = batcher.step_model
+    states = [begin(step, make_request(variant=i)) for i in range(3)]
+    with pytest.raises(ValueError, match="every request under way"):
+        step.forward_batch(states[1:], [Window([1], CAUSAL)] * 2)
+    for state in states:
+        step.release(state)
+
+
+def test_a_growing_pool_keeps_what_is_cached() -> None:
+    pool = KvPool(layers=2, kv_heads=3, head_dim=4, device=torch.device("cpu"), dtype=torch.float32)
+    first = pool.claim(100)
+    written, _ = first.window(5)
+    for i, layer in enumerate(written):
+        layer.fill_(float(i + 1))
+    first.length = 5
+    before = first.snapshot()
+    pool.claim(1000)
+    torch.testing.assert_close(first.snapshot(), before)
+    assert pool.capacity >= 1000 and [cache.slot for cache in pool.in_use] == [0, 1]
+
+
+@pytest.mark.parametrize("strategy", ["ar", "selfspec:block=4", "selfspec:block=8,legacy=1"])
+@pytest.mark.parametrize("batch", [2, 3, 8])
+def test_a_batch_gives_the_ids_and_counters_of_single_requests(
+    batcher: TransformersLocal, make_request: Maker, strategy: str, batch: int
+) -> None:
+    tasks = ("text", "table", "formula")
+    requests = [make_request(variant=i, task=tasks[i % 3], budget=12 + 11 * i) for i in range(5)]
+    expected = [batcher.generate(r, DecodeConfig(strategy=strategy, max_new_tokens=64)) for r in requests]
+    joint = f"{strategy}{',' if ':' in strategy else ':'}batch={batch}"
+    got = batcher.generate_batch(requests, DecodeConfig(strategy=joint, max_new_tokens=64))
+    for one, other in zip(expected, got, strict=True):
+        assert one.trace is not None and other.trace is not None
+        assert (one.token_ids, one.text, one.stop_reason) == (other.token_ids, other.text, other.stop_reason)
+        assert one.trace.counters == other.trace.counters
+        assert one.trace.rounds == other.trace.rounds
+
+
+def test_a_broken_image_costs_no_other_request_of_its_batch(
+    batcher: TransformersLocal, make_request: Maker, tmp_path: Path
+) -> None:
+    good = [make_request(variant=i, budget=10) for i in range(3)]
+    bad = good[0].model_copy(update={"request_id": "bad", "image_path": str(tmp_path / "none.png")})
+    got = batcher.generate_batch(
+        [good[0], bad, good[1], good[2]], DecodeConfig(strategy="ar:batch=3", max_new_tokens=10)
+    )
+    assert [g.stop_reason == "error" for g in got] == [False, True, False, False]
+    assert batcher.step_model.pool.in_use == []
