@@ -9,6 +9,29 @@ from typing import Annotated
 import typer
 
 import gravbench
+from gravbench.cli.run_options import (
+    AllowDriftOption,
+    BackendOption,
+    DataOption,
+    DeviceOption,
+    DtypeOption,
+    FreshFlag,
+    InFlightOption,
+    LayoutModelOption,
+    LayoutOption,
+    LimitOption,
+    MaxErrorsOption,
+    ModelOption,
+    OutOption,
+    PagesOption,
+    QuietFlag,
+    SeedOption,
+    StrategyOption,
+    StratifyOption,
+    SuiteOption,
+    ThreadsOption,
+    run_options,
+)
 from gravbench.cli_omnidoc import register as register_omnidoc
 
 app = typer.Typer(
@@ -46,78 +69,27 @@ def _global(
 
 @app.command()
 def run(
-    suite: Annotated[
-        str, typer.Option(help="Suite to run; `gravbench suites list` names them.", show_default=False)
-    ],
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="ar, selfspec, selfspec:block=16, ...; repeatable. Default: ar and selfspec.",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="gravity-tiny, a checkpoint folder or a hub id. Default: gravity-tiny.", show_default=False
-        ),
-    ] = None,
-    backend: Annotated[str, typer.Option(help="Way to run the model.")] = "transformers",
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
-    ] = None,
-    stratify: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Attribute that --limit keeps the mixture of, e.g. layout.",
-            show_default=False,
-        ),
-    ] = None,
-    pages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GLOB", help="Only samples whose id matches, e.g. 'page-0*'.", show_default=False
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder with OmniDocBench.json and images/. Default: the suite's own, or its place under "
-            "GRAVBENCH_DATA.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_drift: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD", help="suite: run a changed copy of the data, named as such.", show_default=False
-        ),
-    ] = None,
-    layout: Annotated[
-        str, typer.Option(help="Where regions of pages come from: ground-truth, pp-doclayout-v3, whitespace.")
-    ] = "ground-truth",
-    layout_model: Annotated[
-        str | None,
-        typer.Option(help="Layout checkpoint: folder or hub id.", show_default=False),
-    ] = None,
-    in_flight: Annotated[int, typer.Option(min=1, help="Regions of a page with the backend at a time.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
-    max_errors: Annotated[
-        str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")
-    ] = "1%",
+    suite: SuiteOption,
+    strategy: StrategyOption = None,
+    model: ModelOption = None,
+    backend: BackendOption = "transformers",
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    out: OutOption = None,
+    limit: LimitOption = None,
+    stratify: StratifyOption = None,
+    pages: PagesOption = None,
+    data: DataOption = None,
+    allow_drift: AllowDriftOption = None,
+    layout: LayoutOption = "ground-truth",
+    layout_model: LayoutModelOption = None,
+    in_flight: InFlightOption = 1,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 1,
+    max_errors: MaxErrorsOption = "1%",
     json: JsonFlag = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="A new run, even if one could be continued.")
-    ] = False,
+    quiet: QuietFlag = False,
+    fresh: FreshFlag = False,
 ) -> int:
     """Run strategies over a suite in interleaved pairs; print quality, acceptance and speed.
 
@@ -125,9 +97,9 @@ def run(
     """
     from gravbench.cli.run_command import run_suite
 
-    return run_suite(
+    options = run_options(
         suite=suite,
-        strategies=tuple(strategy or ()),
+        strategies=strategy or (),
         model=model,
         backend=backend,
         device=device,
@@ -137,18 +109,17 @@ def run(
         stratify=stratify,
         pages=pages,
         data=data,
-        allow_drift=tuple(allow_drift or ()),
+        allow_drift=allow_drift or (),
         layout=layout,
         layout_model=layout_model,
         in_flight=in_flight,
         seed=seed,
         threads=threads,
         max_errors=max_errors,
-        as_json=json,
-        quiet=quiet,
         fresh=fresh,
         argv=("gravbench", *sys.argv[1:]),
     )
+    return run_suite(options, as_json=json, quiet=quiet)
 
 
 @app.command()
@@ -194,7 +165,7 @@ def doctor(
         str | None,
         typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
+    threads: ThreadsOption = 1,
     json: JsonFlag = False,
 ) -> int:
     """Check this machine: versions, disk, suites, the shipped model."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 
@@ -13,16 +12,11 @@ from rich.text import Text
 
 from gravbench.analysis.curve import Curve, curve_of, swept_strategies
 from gravbench.analysis.speed import Speedup
-from gravbench.cli.entry import report
 from gravbench.cli.output import print_json, print_tables
-from gravbench.cli.progress import make_progress
-from gravbench.errors import NotComparableError, UsageError
-from gravbench.runner.engine import open_engine
+from gravbench.cli.running import exit_code, run_plan
+from gravbench.errors import UsageError
 from gravbench.runner.options import RunOptions, check_strategies
-from gravbench.runner.path import run
-from gravbench.runner.suite_data import open_suite_data
 from gravbench.store.schema import canonical_json
-from gravbench.suites.manifest import load_suite
 
 MAX_BLOCK = 4096
 
@@ -32,30 +26,13 @@ def sweep(options: RunOptions, *, blocks: str, vary: tuple[str, ...], as_json: b
     sizes = parse_blocks(blocks)
     strategies = swept_strategies(vary=vary, blocks=sizes, strategies=options.strategies)
     asked = replace(options, strategies=check_strategies(strategies))
-    suite = load_suite(options.suite)
-    progress = make_progress(quiet=quiet)
-    opened = open_suite_data(asked, suite, note=progress.note)
-    outcome = run(
-        asked,
-        suite,
-        opened.samples,
-        open_backend=open_engine,
-        progress=progress,
-        environ=os.environ,
-        opened=opened,
-    )
+    outcome = run_plan(asked, quiet=quiet)
     curve = curve_of(outcome.summary)
     if as_json:
         print_json(canonical_json(curve.model_dump(mode="json", by_alias=True, exclude_none=True)))
     elif not quiet:
         print_tables(*curve_parts(curve))
-    if outcome.too_many_errors:
-        report(
-            f"{outcome.summary.failed_samples} of {outcome.summary.n_samples} samples failed",
-            f"Results are in {outcome.run_dir}; `error` in gen/*.jsonl says why each one failed.",
-        )
-        return NotComparableError.exit_code
-    return 0
+    return exit_code(outcome, asked)
 
 
 def parse_blocks(text: str) -> tuple[int, ...]:

@@ -9,6 +9,23 @@ from typing import Annotated
 import typer
 
 from gravbench.cli.app import JsonFlag, RunArgument, app
+from gravbench.cli.run_options import (
+    BackendOption,
+    DataOption,
+    DeviceOption,
+    DtypeOption,
+    FreshFlag,
+    LayoutOption,
+    LimitOption,
+    MaxErrorsOption,
+    ModelOption,
+    OutOption,
+    QuietFlag,
+    SeedOption,
+    SuiteOption,
+    ThreadsOption,
+    run_options,
+)
 
 RefereeOption = Annotated[
     str | None,
@@ -153,7 +170,7 @@ def bless(
 
 @app.command()
 def sweep(
-    suite: Annotated[str, typer.Option(help="Suite to run.", show_default=False)],
+    suite: SuiteOption,
     blocks: Annotated[str, typer.Option(help="Block sizes, comma-separated.")] = "4,8,16,32",
     vary: Annotated[
         list[str] | None,
@@ -165,44 +182,27 @@ def sweep(
         list[str] | None,
         typer.Option(help="Further strategy, as it is; repeatable. ar is always there.", show_default=False),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
-    ] = None,
-    backend: Annotated[str, typer.Option(help="Way to run the model.")] = "transformers",
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Page data, as for run.", show_default=False)
-    ] = None,
-    layout: Annotated[
-        str, typer.Option(help="Where regions of pages come from: ground-truth, pp-doclayout-v3, whitespace.")
-    ] = "ground-truth",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
-    max_errors: Annotated[
-        str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")
-    ] = "1%",
+    model: ModelOption = None,
+    backend: BackendOption = "transformers",
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    out: OutOption = None,
+    data: DataOption = None,
+    layout: LayoutOption = "ground-truth",
+    limit: LimitOption = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 1,
+    max_errors: MaxErrorsOption = "1%",
     json: JsonFlag = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="A new run, even if one could be continued.")
-    ] = False,
+    quiet: QuietFlag = False,
+    fresh: FreshFlag = False,
 ) -> int:
     """A curve over block sizes and strategies: all arms interleaved in one session, one run folder."""
-    from gravbench.backends.layouts import check_layout
     from gravbench.cli import sweep_command
-    from gravbench.runner.options import RunOptions, parse_error_limit
 
-    options = RunOptions(
+    options = run_options(
         suite=suite,
-        strategies=tuple(strategy or ()),
+        strategies=strategy or (),
         model=model,
         backend=backend,
         device=device,
@@ -210,10 +210,10 @@ def sweep(
         out=out,
         limit=limit,
         data=data,
-        layout=check_layout(layout),
+        layout=layout,
         seed=seed,
         threads=threads,
-        max_errors=parse_error_limit(max_errors),
+        max_errors=max_errors,
         fresh=fresh,
         argv=("gravbench", *sys.argv[1:]),
     )

@@ -26,6 +26,10 @@ class ErrorLimit:
         allowed = self.count if self.count is not None else (self.share or 0.0) * total
         return failed > allowed
 
+    def __str__(self) -> str:
+        """As --max-errors takes it."""
+        return str(self.count) if self.count is not None else f"{100 * (self.share or 0.0):g}%"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
