@@ -48,6 +48,13 @@ def with_batch(arm: str, size: int) -> str:
     return f"{arm}{',' if ':' in arm else ':'}{BATCH}={size}"
 
 
+def without_batch(arm: str) -> str:
+    """`arm` as it reads at a batch size of 1."""
+    name, options = split_arm(arm)
+    kept = ",".join(f"{key}={value}" for key, value in options.items() if key != BATCH)
+    return f"{name}:{kept}" if kept else name
+
+
 def is_ar(arm: str) -> bool:
     """Whether the arm is plain autoregression, at whatever batch size."""
     return split_arm(arm)[0] == AR

@@ -33,6 +33,7 @@ from gravbench.analysis.run_difference import (
     sample_problem,
 )
 from gravbench.analysis.speed import decode_ns
+from gravbench.arms import base_of, batch_of, is_ar
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
 from gravbench.store.schema import GenRecord
@@ -82,12 +83,12 @@ class Comparison(Record):
 
 
 def compare_one(run: LoadedRun, options: AnalysisOptions) -> Comparison:
-    """A run against its own AR arm. With repetitions, AR against AR repeated is the null."""
-    repeated = _repeated(run)
+    """A run against its own AR arm. The null is AR against AR: at another batch size, or repeated."""
+    null, setting = _null_inside(run)
     return Comparison(
         base=analyse_run(run, options),
-        null=audit(repeated, referee=options.referee, tau=options.tau) if repeated else None,
-        null_setting="same run, repeated" if repeated else None,
+        null=audit(null, referee=options.referee, tau=options.tau) if null else None,
+        null_setting=setting,
     )
 
 
@@ -184,11 +185,12 @@ def _arm(
 def _speedup_ratio(
     pairs: Sequence[tuple[Unit, Unit]], base_arm: str, own_arm: str, design: Design, options: AnalysisOptions
 ) -> Interval | None:
-    if BASE in (base_arm, own_arm) or any(BASE not in unit.records for pair in pairs for unit in pair):
+    theirs, mine = base_of(base_arm, pairs[0][0].records), base_of(own_arm, pairs[0][1].records)
+    if is_ar(base_arm) or is_ar(own_arm) or theirs is None or mine is None:
         return None
     columns = np.zeros((len(pairs), 4))
     for row, (a, b) in enumerate(pairs):
-        records = (a.records[BASE], a.records[base_arm], b.records[BASE], b.records[own_arm])
+        records = (a.records[theirs], a.records[base_arm], b.records[mine], b.records[own_arm])
         times = [decode_ns(record) for record in records if record.status == "ok"]
         if len(times) == 4 and all(times):
             columns[row] = times
@@ -230,6 +232,17 @@ def _null_setting(base: LoadedRun, own: LoadedRun) -> str:
     a, b = base.manifest.identity, own.manifest.identity
     changed = [name for name in moving if a.get(name) != b.get(name)]
     return f"other {', '.join(changed)}" if changed else "same setting, repeated"
+
+
+def _null_inside(run: LoadedRun) -> tuple[list[tuple[GenRecord, GenRecord]], str | None]:
+    """AR against AR within one run, and what differs between them; nothing where the run has only one AR."""
+    batched = [arm for arm in run.arms if is_ar(arm) and arm != BASE]
+    if BASE in run.arms and batched:
+        largest = max(batched, key=batch_of)
+        pairs = [(unit.records[BASE], unit.records[largest]) for unit in run.units]
+        return pairs, f"same run, batch size 1 and {batch_of(largest)}"
+    repeated = _repeated(run)
+    return repeated, "same run, repeated" if repeated else None
 
 
 def _repeated(run: LoadedRun) -> list[tuple[GenRecord, GenRecord]]:

@@ -10,16 +10,19 @@ from pydantic import ConfigDict, Field
 from gravbench.analysis.equality import Identity
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary
+from gravbench.arms import AR, batch_of, with_batch
 from gravbench.records import Record
 
 _BLOCK = re.compile(r"[:,]block=(\d+)")
 
 
 class CurvePoint(Record):
-    """One strategy. `block` is the block size its name asks for, `None` when it asks for none."""
+    """One strategy. `block` is the block size its name asks for, `None` when it asks for none; speedups are
+    against `ar` at the same batch size."""
 
     strategy: str
     block: int | None
+    batch: int = 1
     tpf_all: float | None
     accepted_draft: float | None
     tau_round: float | None
@@ -56,6 +59,7 @@ def curve_of(summary: Summary) -> Curve:
             CurvePoint(
                 strategy=name,
                 block=int(found[1]) if (found := _BLOCK.search(name)) else None,
+                batch=batch_of(name),
                 tpf_all=s.counters.tpf_all,
                 accepted_draft=s.counters.accepted_draft if s.counters.draft_offered else None,
                 tau_round=s.counters.tau_round,
@@ -73,8 +77,13 @@ def curve_of(summary: Summary) -> Curve:
 
 
 def swept_strategies(
-    *, vary: tuple[str, ...], blocks: tuple[int, ...], strategies: tuple[str, ...]
+    *,
+    vary: tuple[str, ...],
+    blocks: tuple[int, ...],
+    strategies: tuple[str, ...],
+    batches: tuple[int, ...] = (1,),
 ) -> tuple[str, ...]:
-    """`ar`, then `strategies`, then each of `vary` at each block size; nothing twice."""
+    """`ar`, `strategies`, then each of `vary` at each block size, all at each batch size; nothing twice."""
     varied = [f"{name}{',' if ':' in name else ':'}block={block}" for name in vary for block in blocks]
-    return tuple(dict.fromkeys(["ar", *strategies, *varied]))
+    arms = [AR, *strategies, *varied]
+    return tuple(dict.fromkeys(with_batch(arm, size) for size in batches for arm in arms))

@@ -26,6 +26,7 @@ from gravbench.analysis.speed_estimate import (
     outliers,
     sub_design,
 )
+from gravbench.arms import base_of
 from gravbench.protocols import Referee
 from gravbench.records import Record
 
@@ -67,12 +68,14 @@ class GroupRow(Record):
 
 
 class ArmAnalysis(Record):
-    """One strategy of a run. What compares it with `ar` is absent when the run has no `ar` arm.
+    """One strategy of a run, held against `base`: `ar` at the same batch size. What compares them is absent
+    without such an arm.
 
     `quality` is own - ar in points. `decode_identical` is the decode speedup on token-identical pairs alone.
     """
 
     arm: str
+    base: str | None = None
     n: int
     failed: int
     loops: int
@@ -145,8 +148,10 @@ def _of(numerator: int, denominator: int) -> Statistic:
 
 def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> ArmAnalysis:
     records, units = run.records(arm), run.units
-    against = BASE in run.arms and arm != BASE
-    pairs = [(unit.records[BASE], unit.records[arm]) for unit in units] if against else []
+    base = base_of(arm, run.arms)
+    against = base is not None
+    base = base or arm
+    pairs = [(unit.records[base], unit.records[arm]) for unit in units] if against else []
     same = [i for i, pair in enumerate(pairs) if is_identical(*pair)]
     seed, resamples = options.seed, options.resamples
 
@@ -155,7 +160,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
             return None
         return estimate_speedup(
             [units[i] for i in kept],
-            BASE,
+            base,
             arm,
             time_of,
             design=sub_design(design, kept),
@@ -166,6 +171,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
     everything = range(len(units)) if against else ()
     return ArmAnalysis(
         arm=arm,
+        base=base if against else None,
         n=len(units),
         failed=sum(r.status != "ok" for r in records),
         loops=sum(r.loop_flag for r in records),
@@ -173,7 +179,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         counters=counter_ratios(units, arm, design, seed=seed, resamples=resamples),
         acceptance=acceptance(records),
         quality=quality_differences(
-            run.unit_scores(BASE), run.unit_scores(arm), design=design, seed=seed, resamples=resamples
+            run.unit_scores(base), run.unit_scores(arm), design=design, seed=seed, resamples=resamples
         )
         if against
         else {},
@@ -183,37 +189,39 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         page=speed(everything, page_ns),
         decode_identical=speed(same, decode_ns),
         groups=tuple(
-            _group(run, arm, group, design, options, against=against)
-            for group in groups(units, run.facts, base=BASE if BASE in run.arms else arm)
+            _group(run, arm, group, design, options, base=base if against else None)
+            for group in groups(units, run.facts, base=base)
         ),
         cost_model=cost_model(pairs, table=options.forward_costs) if against else None,
         amdahl=amdahl(pairs) if against else None,
-        drift=measure_drift(units, BASE, arm) if against else None,
-        steadiness=measure_steadiness(units, BASE, arm) if against else None,
-        outliers=outliers(units, BASE, arm, request_ns) if against else (),
+        drift=measure_drift(units, base, arm) if against else None,
+        steadiness=measure_steadiness(units, base, arm) if against else None,
+        outliers=outliers(units, base, arm, request_ns) if against else (),
     )
 
 
 def _group(
-    run: LoadedRun, arm: str, group: Group, design: Design, options: AnalysisOptions, *, against: bool
+    run: LoadedRun, arm: str, group: Group, design: Design, options: AnalysisOptions, *, base: str | None
 ) -> GroupRow:
     kind, label, kept = group
     units, here = [run.units[i] for i in kept], sub_design(design, kept)
     seed, resamples = options.seed, min(options.resamples, GROUP_RESAMPLES)
     own_scores = run.unit_scores(arm)
-    base_scores = run.unit_scores(BASE) if against else own_scores
+    base_scores = own_scores if base is None else run.unit_scores(base)
+
+    def speed(time_of: TimeOf) -> SpeedEstimate | None:
+        if base is None:
+            return None
+        return estimate_speedup(units, base, arm, time_of, design=here, seed=seed, resamples=resamples)
+
     return GroupRow(
         kind=kind,
         label=label,
         n=len(units),
         failed=sum(unit.records[arm].status != "ok" for unit in units),
-        identical=sum(is_identical(u.records[BASE], u.records[arm]) for u in units) if against else 0,
-        decode=estimate_speedup(units, BASE, arm, decode_ns, design=here, seed=seed, resamples=resamples)
-        if against
-        else None,
-        request=estimate_speedup(units, BASE, arm, request_ns, design=here, seed=seed, resamples=resamples)
-        if against
-        else None,
+        identical=0 if base is None else sum(is_identical(u.records[base], u.records[arm]) for u in units),
+        decode=speed(decode_ns),
+        request=speed(request_ns),
         counters=counter_ratios(units, arm, here, seed=seed, resamples=resamples),
         quality=quality_differences(
             [base_scores[i] for i in kept],

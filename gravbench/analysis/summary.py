@@ -23,10 +23,9 @@ from gravbench.analysis.speed import (
 )
 from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
 from gravbench.analysis.word_order import Attributes, WordOrder, word_order
+from gravbench.arms import AR, base_of, is_ar
 from gravbench.records import SAMPLE_TASKS, Record, SampleTask
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
-
-BASE = "ar"
 
 FLOOR_ACCEPTED_PER_ROUND = 0.5
 FLOOR_ACCEPTANCE_RATE = 0.1
@@ -36,7 +35,8 @@ character) gives a few tenths of a token a round, and below half a token no draf
 
 
 class Speedups(Record):
-    """Ratios of sums against `ar`: `decode` over decode rounds alone, `request` over whole requests."""
+    """Ratios of sums against `ar` at the same batch size: `decode` over decode rounds alone, `request` over
+    whole requests, `page` over whole pages."""
 
     decode: Speedup | None = None
     request: Speedup | None = None
@@ -58,6 +58,8 @@ class StrategySummary(TaskSummary):
     """One strategy on the whole suite, and by task."""
 
     by_task: dict[SampleTask, TaskSummary]
+    base: str | None = None
+    """The arm that identity and speedups are measured against, where it is another than plain `ar`."""
     pages: PagesSummary | None = None
     """Regions, stages and the Amdahl split of a strategy on pages; absent without pages."""
 
@@ -118,7 +120,10 @@ def build_summary(
     """Derive the summary of one finished run. `pairs` holds, per sample, the record of every arm."""
     seed = _int(manifest.identity["seed"])
     arms = manifest.arms
-    strategies = {arm: _strategy(arm, pairs, scores, quality_of=quality_of, seed=seed) for arm in arms}
+    strategies = {
+        arm: _strategy(arm, pairs, scores, base=base_of(arm, arms), quality_of=quality_of, seed=seed)
+        for arm in arms
+    }
     failed = sum(any(record.status != "ok" for record in pair.values()) for pair in pairs)
     return Summary(
         suite=str(manifest.identity["suite"]),
@@ -148,7 +153,13 @@ def summary_json(summary: Summary) -> bytes:
 
 
 def _strategy(
-    arm: str, pairs: Pairs, scores: Sequence[ScoreRecord], *, quality_of: QualityOf, seed: int
+    arm: str,
+    pairs: Pairs,
+    scores: Sequence[ScoreRecord],
+    *,
+    base: str | None,
+    quality_of: QualityOf,
+    seed: int,
 ) -> StrategySummary:
     own_scores = [score for score in scores if score.arm == arm]
     by_task = {
@@ -156,26 +167,34 @@ def _strategy(
             arm,
             [pair for pair in pairs if pair[arm].task == task],
             [score for score in own_scores if score.task == task],
+            base=base,
             quality_of=quality_of,
             seed=seed,
         )
         for task in SAMPLE_TASKS
         if any(pair[arm].task == task for pair in pairs)
     }
-    whole = _task(arm, pairs, own_scores, quality_of=quality_of, seed=seed)
+    whole = _task(arm, pairs, own_scores, base=base, quality_of=quality_of, seed=seed)
     on_pages = [pair for pair in pairs if pair[arm].task == "page"]
     return StrategySummary(
         **dict(whole),
         by_task=by_task,
-        pages=summarise_pages(on_pages, arm, base=BASE) if on_pages else None,
+        base=base if base not in (None, AR) else None,
+        pages=summarise_pages(on_pages, arm, base=base or AR) if on_pages else None,
     )
 
 
 def _task(
-    arm: str, pairs: Pairs, scores: Sequence[ScoreRecord], *, quality_of: QualityOf, seed: int
+    arm: str,
+    pairs: Pairs,
+    scores: Sequence[ScoreRecord],
+    *,
+    base: str | None,
+    quality_of: QualityOf,
+    seed: int,
 ) -> TaskSummary:
     records = [pair[arm] for pair in pairs]
-    against = [(pair[BASE], pair[arm]) for pair in pairs if BASE in pair and arm != BASE]
+    against = [(pair[base], pair[arm]) for pair in pairs if base is not None]
     return TaskSummary(
         n_samples=len(records),
         quality=quality_of(scores),
@@ -199,7 +218,7 @@ def _model_warnings(manifest: Manifest) -> list[str]:
 
 def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_samples: int) -> list[str]:
     found = []
-    if BASE not in strategies:
+    if not any(is_ar(arm) for arm in strategies):
         found.append("no `ar` arm: speedups and token identity were not measured")
     if failed:
         found.append(f"{failed} of {n_samples} samples failed; they score worst and stay in every mean")

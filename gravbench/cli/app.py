@@ -12,6 +12,7 @@ import gravbench
 from gravbench.cli.run_options import (
     AllowDriftOption,
     BackendOption,
+    BatchSizeOption,
     DataOption,
     DeviceOption,
     DtypeOption,
@@ -83,6 +84,7 @@ def run(
     allow_drift: AllowDriftOption = None,
     layout: LayoutOption = "ground-truth",
     layout_model: LayoutModelOption = None,
+    batch_size: BatchSizeOption = 1,
     in_flight: InFlightOption = 1,
     seed: SeedOption = 0,
     threads: ThreadsOption = 1,
@@ -119,7 +121,7 @@ def run(
         fresh=fresh,
         argv=("gravbench", *sys.argv[1:]),
     )
-    return run_suite(options, as_json=json, quiet=quiet)
+    return run_suite(options, batch_size=batch_size, as_json=json, quiet=quiet)
 
 
 @app.command()

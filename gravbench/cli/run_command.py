@@ -11,9 +11,9 @@ from gravbench.cli.summary_table import summary_parts
 from gravbench.runner.options import RunOptions, check_strategies
 
 
-def run_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
+def run_suite(options: RunOptions, *, batch_size: int, as_json: bool, quiet: bool) -> int:
     """Run, print, and return 0, or 3 when more samples failed than allowed."""
-    asked = replace(options, strategies=check_strategies(options.strategies))
+    asked = replace(options, strategies=check_strategies(options.strategies, batch_size=batch_size))
     outcome = run_plan(asked, quiet=quiet)
     if as_json:
         print_json(summary_json(outcome.summary))

@@ -67,6 +67,9 @@ LayoutOption = Annotated[
 LayoutModelOption = Annotated[
     str | None, typer.Option(help="Layout checkpoint: folder or hub id.", show_default=False)
 ]
+BatchSizeOption = Annotated[
+    int, typer.Option(min=1, max=1024, help="Requests that decode together, in every strategy alike.")
+]
 InFlightOption = Annotated[int, typer.Option(min=1, help="Regions of a page with the backend at a time.")]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")]
 ThreadsOption = Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")]

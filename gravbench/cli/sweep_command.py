@@ -12,6 +12,7 @@ from rich.text import Text
 
 from gravbench.analysis.curve import Curve, curve_of, swept_strategies
 from gravbench.analysis.speed import Speedup
+from gravbench.arms import MAX_BATCH
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.running import exit_code, run_plan
 from gravbench.errors import UsageError
@@ -21,10 +22,16 @@ from gravbench.store.schema import canonical_json
 MAX_BLOCK = 4096
 
 
-def sweep(options: RunOptions, *, blocks: str, vary: tuple[str, ...], as_json: bool, quiet: bool) -> int:
+def sweep(
+    options: RunOptions, *, blocks: str, batch_sizes: str, vary: tuple[str, ...], as_json: bool, quiet: bool
+) -> int:
     """Run all arms interleaved, print the curve; 3 when more samples failed than allowed."""
-    sizes = parse_blocks(blocks)
-    strategies = swept_strategies(vary=vary, blocks=sizes, strategies=options.strategies)
+    strategies = swept_strategies(
+        vary=vary,
+        blocks=parse_sizes("--blocks", blocks, most=MAX_BLOCK),
+        batches=parse_sizes("--batch-sizes", batch_sizes, most=MAX_BATCH),
+        strategies=options.strategies,
+    )
     asked = replace(options, strategies=check_strategies(strategies))
     outcome = run_plan(asked, quiet=quiet)
     curve = curve_of(outcome.summary)
@@ -35,11 +42,11 @@ def sweep(options: RunOptions, *, blocks: str, vary: tuple[str, ...], as_json: b
     return exit_code(outcome, asked)
 
 
-def parse_blocks(text: str) -> tuple[int, ...]:
-    """`4,8,16` -> block sizes in the order given."""
+def parse_sizes(option: str, text: str, *, most: int) -> tuple[int, ...]:
+    """`4,8,16` -> sizes in the order given, none twice; `UsageError` unless all are from 1 to `most`."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch(r"[0-9]{1,4}", part) and 1 <= int(part) <= MAX_BLOCK for part in parts):
-        raise UsageError(f"--blocks: '{text}'", hint=f"Sizes from 1 to {MAX_BLOCK}, for example 4,8,16.")
+    if not all(re.fullmatch(r"[0-9]{1,4}", part) and 1 <= int(part) <= most for part in parts):
+        raise UsageError(f"{option}: '{text}'", hint=f"Sizes from 1 to {most}, for example 4,8,16.")
     return tuple(dict.fromkeys(map(int, parts)))
 
 
@@ -68,7 +75,12 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
         )
     title = f"{curve.suite}: {curve.n_samples} samples, {len(curve.points)} interleaved arms"
     parts: list[RenderableType] = [Text(title, style="bold"), table]
-    parts.append(Text("accepted and committed are tokens a round; TPF = decode tokens / decode forwards."))
+    parts.append(
+        Text(
+            "accepted and committed are tokens a round; TPF = decode tokens / decode forwards; "
+            "speedups are over ar at the same batch size."
+        )
+    )
     parts += [Text(f"warning: {warning}", style="yellow") for warning in curve.warnings]
     return [*parts, Text(f"run folder: {curve.run_dir}")]
 

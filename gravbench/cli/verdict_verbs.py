@@ -172,6 +172,10 @@ def bless(
 def sweep(
     suite: SuiteOption,
     blocks: Annotated[str, typer.Option(help="Block sizes, comma-separated.")] = "4,8,16,32",
+    batch_sizes: Annotated[
+        str,
+        typer.Option(help="Batch sizes, comma-separated; ar runs at each of them too, as the measure."),
+    ] = "1",
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -218,5 +222,10 @@ def sweep(
         argv=("gravbench", *sys.argv[1:]),
     )
     return sweep_command.sweep(
-        options, blocks=blocks, vary=tuple(vary or ("selfspec",)), as_json=json, quiet=quiet
+        options,
+        blocks=blocks,
+        batch_sizes=batch_sizes,
+        vary=tuple(vary or ("selfspec",)),
+        as_json=json,
+        quiet=quiet,
     )

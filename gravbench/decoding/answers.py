@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gravbench.arms import batch_of
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
-from gravbench.decoding.protocols import RequestFault, StateT, StepModel
+from gravbench.decoding.protocols import RequestError, StateT, StepModel
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import Clock, TraceRecorder
 from gravbench.records import DecodeConfig, Generation, Request
@@ -35,10 +35,10 @@ def answer_requests(
 
 
 def _generation(
-    job: Job, answer: Decoded | RequestFault, detokenize: Callable[[Sequence[int]], str]
+    job: Job, answer: Decoded | RequestError, detokenize: Callable[[Sequence[int]], str]
 ) -> Generation:
     name = job.request.request_id
-    if isinstance(answer, RequestFault):
+    if isinstance(answer, RequestError):
         return Generation(request_id=name, text="", token_ids=(), stop_reason="error", error=str(answer))
     with job.trace.stage("total"):
         text = detokenize(answer.tokens)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal
 
 from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import RequestFault, Round, StateT, Step, StepModel, Strategy
+from gravbench.decoding.protocols import RequestError, Round, StateT, Step, StepModel, Strategy
 from gravbench.decoding.repetition import has_loop
 from gravbench.decoding.tracing import Clock, TraceRecorder
 from gravbench.records import Request
@@ -58,23 +58,23 @@ def decode_request(
     """Decode one request with at most `budget` output tokens, the prefill's own token included.
 
     The budget is cut to what the model's positions leave after the prefix, alike for every strategy;
-    reaching either is `stop_reason="length"`. Raises `RequestFault` when the request cannot be decoded.
+    reaching either is `stop_reason="length"`. Raises `RequestError` when the request cannot be decoded.
     """
     job = Job(request=request, budget=budget, trace=trace)
     (found,) = decode_jobs(model, [job], strategy=strategy, batch=1)
-    if isinstance(found, RequestFault):
+    if isinstance(found, RequestError):
         raise found
     return found
 
 
 def decode_jobs(
     model: StepModel[StateT], jobs: Sequence[Job], *, strategy: Strategy, batch: int
-) -> list[Decoded | RequestFault]:
+) -> list[Decoded | RequestError]:
     """Decode all jobs, up to `batch` of them together; answers in the order of `jobs`.
 
     A request that cannot be decoded gives its fault and costs no other.
     """
-    answers: dict[int, Decoded | RequestFault] = {}
+    answers: dict[int, Decoded | RequestError] = {}
     waiting, lanes = iter(enumerate(jobs)), list[_Lane[StateT]]()
     clock = jobs[0].trace.clock if jobs else None
     try:
@@ -96,7 +96,7 @@ def _admit(
     model: StepModel[StateT],
     waiting: Iterator[tuple[int, Job]],
     lanes: list[_Lane[StateT]],
-    answers: dict[int, Decoded | RequestFault],
+    answers: dict[int, Decoded | RequestError],
     *,
     strategy: Strategy,
     batch: int,
@@ -112,7 +112,7 @@ def _admit(
                 state, logits = model.prefill(job.request, budget=job.budget, window=window, trace=job.trace)
                 output = Output(model.info.eos_token_ids, budget=min(job.budget, model.room(state)))
                 output.extend((int(logits.argmax(-1)),))
-        except RequestFault as fault:
+        except RequestError as fault:
             answers[index] = fault
             continue
         lane = _Lane(index=index, job=job, state=state, output=output)

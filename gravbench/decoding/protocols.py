@@ -54,7 +54,7 @@ Round = Generator[Step, list[int], None]
 """A round under way: yields each forward it needs and is sent the greedy token of every row of its window."""
 
 
-class RequestFault(Exception):
+class RequestError(Exception):
     """This request cannot be decoded, others can. The text is its reason."""
 
 
@@ -70,7 +70,7 @@ class StepModel(Protocol[StateT]):
         """Encode image and prompt; returns the state and the logits [V] after the last prefix token.
 
         Decoding will commit at most `budget` tokens with windows of at most `window` rows, which says
-        how much cache to reserve. `RequestFault` when this request cannot be decoded.
+        how much cache to reserve. `RequestError` when this request cannot be decoded.
         """
         ...
 

@@ -25,6 +25,7 @@ from gravbench.analysis.pieces import pieces_of
 from gravbench.analysis.run_difference import identity_differences, sample_problem
 from gravbench.analysis.speed import decode_ns
 from gravbench.analysis.speed_estimate import sub_design, timed_rows
+from gravbench.arms import base_of, is_ar
 from gravbench.errors import NotComparableError
 from gravbench.gate.policy import CounterRule, CountRule, IdentityRule, Policy
 from gravbench.gate.reference import Reference, ReferenceArm, ReferencePrediction
@@ -61,9 +62,9 @@ class ArmUnderTest:
     tau: float
 
     @property
-    def has_base(self) -> bool:
-        """Whether this strategy can be held against the candidate's own `ar`."""
-        return self.arm != BASE and BASE in self.run.arms
+    def base(self) -> str | None:
+        """The candidate's own `ar` that this strategy is held against; `None` for `ar` or without one."""
+        return base_of(self.arm, self.run.arms)
 
     @property
     def keys(self) -> list[tuple[str, int]]:
@@ -92,7 +93,7 @@ def judge_candidate(
                 verdicts += judge_arm(under_test)
             except NotComparableError as error:
                 problems.append(f"{name}: {error.message}")
-            mde += _detectable(under_test) if with_mde and name != BASE else []
+            mde += _detectable(under_test) if with_mde and not is_ar(name) else []
     outcome, exit_code = outcome_of(verdicts, problems)
     return GateReport(
         mode="candidate",
@@ -148,9 +149,9 @@ def _token_identity(test: ArmUnderTest) -> list[Verdict]:
 
 
 def _ar_identity(test: ArmUnderTest) -> list[Verdict]:
-    if not test.has_base:
+    if test.base is None:
         return []
-    pairs = list(zip(test.run.records(BASE), test.run.records(test.arm), strict=True))
+    pairs = list(zip(test.run.records(test.base), test.run.records(test.arm), strict=True))
     return [_identity(test, "ar_identity", pairs, test.policy.rules.ar_identity)]
 
 
@@ -205,7 +206,7 @@ def _forwards_per_sample(test: ArmUnderTest) -> list[Verdict]:
 
 
 def _draft_acceptance(test: ArmUnderTest) -> list[Verdict]:
-    if test.arm == BASE:
+    if is_ar(test.arm):
         return []
     found = groups(test.run.units, test.run.facts, base=test.arm)
     labelled = {f"{kind} {label}": rows for kind, label, rows in found if kind != "length"}
@@ -242,9 +243,9 @@ def _count(
 
 
 def _speed(test: ArmUnderTest) -> list[Verdict]:
-    if not test.has_base:
+    if test.base is None:
         return []
-    kept, times = timed_rows(test.run.units, BASE, test.arm, decode_ns)
+    kept, times = timed_rows(test.run.units, test.base, test.arm, decode_ns)
     design = sub_design(test.design, kept)
     return [judge_speed(times, test.policy.rules.speed, test.policy, arm=test.arm, design=design)]
 

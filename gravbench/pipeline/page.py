@@ -77,8 +77,8 @@ class _Task:
 class PageReader:
     """Reads pages with one backend and one layout. `crops` is a scratch folder, emptied after each page.
 
-    Regions decode together as the strategy's batch size says. Else `in_flight` of them are with the backend at
-    a time; more than one needs a backend that takes calls from several threads.
+    Regions decode together as the strategy's batch size says. Else `in_flight` of them are with the backend
+    at a time; more than one needs a backend that takes calls from several threads.
     """
 
     backend: Backend

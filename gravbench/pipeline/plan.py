@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from gravbench.arms import batch_of
-from gravbench.records import Request, SampleTask
+from gravbench.records import Request
 from gravbench.store.schema import PlanEntry, sha256_of
 from gravbench.suites.selection import S, Selectable, take
 
@@ -56,7 +56,7 @@ def largest_batch(arms: Iterable[str]) -> int:
     return max(batch_of(arm) for arm in arms)
 
 
-def together(items: Iterable[T], task_of: Callable[[T], SampleTask], *, size: int) -> Iterator[list[T]]:
+def together(items: Iterable[T], task_of: Callable[[T], str], *, size: int) -> Iterator[list[T]]:
     """Groups of up to `size` crops in the order given; a page, which is a batch of its own, stands alone."""
     group: list[T] = []
     for item in items:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.run_analysis import BASE
+from gravbench.arms import is_ar
 from gravbench.reporting import plots
 from gravbench.reporting.charts import (
     MAX_SERIES,
@@ -123,6 +124,8 @@ def pareto(document: ReportDocument) -> Chart:
     rows: list[tuple[str, ...]] = []
     lines = []
     for a in named_arms(document):
+        if is_ar(a.arm.arm) and a.arm.arm != BASE:
+            continue
         speed = Interval(value=1.0) if a.arm.arm == BASE else a.arm.decode
         metric = main_metric(a.part.levels)
         if speed is None or metric is None:

@@ -14,6 +14,7 @@ from gravbench.analysis.pages import page_ns, stage_sums
 from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
 from gravbench.analysis.speed import request_ns, summarise_counters
 from gravbench.analysis.speed_estimate import timed_rows
+from gravbench.arms import base_of, is_ar
 from gravbench.errors import GravbenchError
 from gravbench.reporting.cautions import cautions_of
 from gravbench.reporting.document import (
@@ -80,7 +81,7 @@ def has_hidden_rounds(record: GenRecord) -> bool:
 
 def _title(inputs: Sequence[ReportInput]) -> str:
     suites = dict.fromkeys(str(given.run.manifest.identity["suite"]) for given in inputs)
-    arms = dict.fromkeys(arm for given in inputs for arm in given.run.arms if arm != BASE)
+    arms = dict.fromkeys(arm for given in inputs for arm in given.run.arms if not is_ar(arm))
     named = ", ".join(list(arms)[:3]) + (f" and {len(arms) - 3} more" if len(arms) > 3 else "")
     return f"{named or BASE} on {', '.join(suites)}"
 
@@ -113,7 +114,7 @@ def _arm(given: ReportInput, arm: str) -> ArmPart:
     run, records = given.run, given.run.records(arm)
     trained = run.manifest.model.get("block_size")
     named = _BLOCK.search(arm)
-    against = BASE in run.arms and arm != BASE
+    base = base_of(arm, run.arms)
     summary = summarise_counters(records)
     block = (
         int(named[1]) if named else trained if isinstance(trained, int) and summary.draft_offered else None
@@ -128,10 +129,10 @@ def _arm(given: ReportInput, arm: str) -> ArmPart:
             seed=given.options.seed,
             resamples=min(given.options.resamples, GROUP_RESAMPLES),
         ),
-        pairs=_pair_times(run, arm) if against else PairTimes(),
-        base_stages=_page_stages(run, arm, BASE) if against else {},
-        own_stages=_page_stages(run, arm, arm) if against else {},
-        costs=_slot_costs(run, arm) if against else SlotCosts(),
+        pairs=_pair_times(run, base, arm) if base else PairTimes(),
+        base_stages=_page_stages(run, (base, arm), base) if base else {},
+        own_stages=_page_stages(run, (base, arm), arm) if base else {},
+        costs=_slot_costs(run, base, arm) if base else SlotCosts(),
         ok=sum(record.status == "ok" for record in records),
         hidden=sum(map(has_hidden_rounds, records)),
     )
@@ -142,32 +143,30 @@ def whole_ns(record: GenRecord) -> int | None:
     return page_ns(record) or request_ns(record)
 
 
-def _page_stages(run: LoadedRun, arm: str, side: str) -> dict[str, int]:
+def _page_stages(run: LoadedRun, arms: tuple[str, str], side: str) -> dict[str, int]:
     """Stage sums of one side over the pages that both arms read; empty unless all units are pages."""
-    both = [(unit.records[BASE].page, unit.records[arm].page, unit.records[side].page) for unit in run.units]
-    details = [
-        own for first, second, own in both if first is not None and second is not None and own is not None
-    ]
+    both = [unit for unit in run.units if all(unit.records[arm].page is not None for arm in arms)]
+    details = [page for unit in both if (page := unit.records[side].page) is not None]
     if not details or any(unit.task != "page" for unit in run.units):
         return {}
     return stage_sums(details)
 
 
-def _pair_times(run: LoadedRun, arm: str) -> PairTimes:
-    kept, times = timed_rows(run.units, BASE, arm, whole_ns)
+def _pair_times(run: LoadedRun, base: str, arm: str) -> PairTimes:
+    kept, times = timed_rows(run.units, base, arm, whole_ns)
     units = [run.units[i] for i in kept]
     return PairTimes(
         sample_ids=tuple(unit.sample_id for unit in units),
         tasks=tuple(unit.task for unit in units),
         slots=tuple(unit.records[arm].slot for unit in units),
-        tokens=tuple(len(unit.records[BASE].token_ids) for unit in units),
+        tokens=tuple(len(unit.records[base].token_ids) for unit in units),
         base_ns=tuple(int(t) for t in times[:, 0]),
         own_ns=tuple(int(t) for t in times[:, 1]),
     )
 
 
-def _slot_costs(run: LoadedRun, arm: str) -> SlotCosts:
-    slots, costs = cost_per_forward(run.units, BASE, arm)
+def _slot_costs(run: LoadedRun, base: str, arm: str) -> SlotCosts:
+    slots, costs = cost_per_forward(run.units, base, arm)
     return SlotCosts(
         slots=tuple(slots.tolist()),
         base=tuple(costs[:, 0].round(1).tolist()),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gravbench.analysis.loaded import LoadedRun
-from gravbench.analysis.run_analysis import BASE, ArmAnalysis, RunAnalysis
+from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.summary import at_acceptance_floor
+from gravbench.arms import is_ar
 from gravbench.reporting.document import ArmPart
 
 FEW_PAIRS = 30
@@ -16,9 +17,9 @@ def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart])
     """Warnings of one run; empty when there is nothing to say."""
     found: list[str] = []
     n = analysis.n_samples
-    if BASE not in run.arms:
+    if not any(map(is_ar, run.arms)):
         found.append("There is no ar arm: neither identity nor speedup was measured.")
-    if len(run.arms) == 1 and BASE in run.arms:
+    if all(map(is_ar, run.arms)):
         found.append("Only ar was run: there is nothing to hold against it.")
     if n < 2:
         found.append(f"{n} sample: no interval can be given, and nothing generalises from it.")

@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.overall_difference import COMPOSITES
-from gravbench.analysis.run_analysis import BASE, ArmAnalysis
+from gravbench.analysis.run_analysis import ArmAnalysis
 from gravbench.analysis.speed_estimate import SpeedEstimate
+from gravbench.arms import batch_of, is_ar
 from gravbench.reporting.document import ArmPart, ReportDocument, RunPart
 from gravbench.reporting.series import Line
 from gravbench.reporting.tables import Table
@@ -51,7 +52,7 @@ def named_arms(document: ReportDocument) -> list[Named]:
 
 def best_first(document: ReportDocument) -> list[Named]:
     """Strategies other than ar, the fastest in decoding first; those without a time last."""
-    others = [a for a in named_arms(document) if a.part.arm != BASE]
+    others = [a for a in named_arms(document) if not is_ar(a.part.arm)]
     return sorted(others, key=lambda a: -a.arm.decode.value if a.arm.decode else 0.0)
 
 
@@ -73,10 +74,10 @@ def end_to_end(arm: ArmAnalysis) -> SpeedEstimate | None:
     return arm.request
 
 
-def concurrency(run: RunPart) -> int:
-    """Requests in flight, 1 unless the run says otherwise."""
+def concurrency(run: RunPart, arm: str) -> int:
+    """Requests under way together: the arm's batch size, or what the run says it kept in flight; else 1."""
     value = run.identity.get("concurrency", run.protocol.get("concurrency"))
-    return value if isinstance(value, int) else 1
+    return max(batch_of(arm), value if isinstance(value, int) else 1)
 
 
 def interval_lines(

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from gravbench.analysis.equality import is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.pages import page_ns
-from gravbench.analysis.run_analysis import BASE
 from gravbench.analysis.speed import decode_ns, request_ns
+from gravbench.arms import base_of
 from gravbench.reporting.document import Answer, GallerySample
 from gravbench.reporting.thumbnails import Thumbnail, thumbnails
 from gravbench.store.schema import GenRecord
@@ -78,6 +78,7 @@ def _sample(
 def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
     record = unit.records[arm]
     scores = run.scores.get((unit.sample_id, unit.rep, arm), ())
+    base = base_of(arm, run.arms)
     logged = record.trace is not None and (record.trace.rounds.committed or len(record.token_ids) <= 1)
     return Answer(
         run=number,
@@ -94,7 +95,7 @@ def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
         decode_ns=decode_ns(record),
         scores={score.metric: score.value for score in scores},
         reasons={score.metric: score.reason for score in scores if score.reason},
-        identical=is_identical(unit.records[BASE], record) if BASE in unit.records and arm != BASE else None,
+        identical=is_identical(unit.records[base], record) if base is not None else None,
     )
 
 

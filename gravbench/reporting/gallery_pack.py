@@ -8,6 +8,7 @@ from typing import Any
 
 from gravbench.analysis.overall_difference import points
 from gravbench.analysis.run_analysis import BASE
+from gravbench.arms import base_of, is_ar
 from gravbench.reporting.document import Answer, GallerySample, ReportDocument
 from gravbench.reporting.packing import packed
 from gravbench.reporting.tables import milliseconds
@@ -58,15 +59,20 @@ def _chunks(samples: Sequence[GallerySample]) -> list[list[GallerySample]]:
     return chunks
 
 
+def _speedup(answer: Answer, answers: Sequence[Answer]) -> float | None:
+    """Request time of the `ar` answer of the same run and batch size over the answer's own."""
+    same_run = {a.arm: a for a in answers if a.run == answer.run}
+    base = None if is_ar(answer.arm) else same_run.get(base_of(answer.arm, same_run) or "")
+    if base is None or not base.request_ns or not answer.request_ns:
+        return None
+    return base.request_ns / answer.request_ns
+
+
 def _row(sample: GallerySample, place: tuple[int, int]) -> list[Any]:
     """[name, task, tokens, points, speedup, differs, failed, chunk, place in it]; `None` = not measured."""
     base = next((a for a in sample.answers if a.arm == BASE), None)
     tokens = len((base or sample.answers[0]).token_ids) if sample.answers else 0
-    ratios = [
-        base.request_ns / a.request_ns
-        for a in sample.answers
-        if base is not None and a.arm != BASE and a.run == base.run and base.request_ns and a.request_ns
-    ]
+    ratios = [ratio for a in sample.answers if (ratio := _speedup(a, sample.answers)) is not None]
     levels = [
         points(metric, value)
         for a in sample.answers

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed_estimate import SpeedEstimate
+from gravbench.arms import batch_of, is_ar, without_batch
 from gravbench.reporting import plots
 from gravbench.reporting.charts import (
     MAX_SERIES,
@@ -30,7 +31,8 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
     families: dict[str, list[Named]] = {}
     for a in arms:
         run = f"{a.run.name} · " if len(document.runs) > 1 else ""
-        families.setdefault(run + a.part.arm.partition(":")[0], []).append(a)
+        batch = f", batch {batch_of(a.part.arm)}" if batch_of(a.part.arm) > 1 else ""
+        families.setdefault(run + a.part.arm.partition(":")[0] + batch, []).append(a)
     families = {name: _one_a_block(own) for name, own in families.items()}
     sizes = sorted({int(a.part.block or 0) for own in families.values() for a in own})
     if len(sizes) < 2:
@@ -114,24 +116,28 @@ def speed_by_length(document: ReportDocument) -> Chart | None:
 
 
 def speed_by_concurrency(document: ReportDocument) -> Chart | None:
-    """Speedup against requests in flight; `None` unless the runs differ in it."""
-    levels = sorted({concurrency(run) for run in document.runs})
+    """Speedup against requests decoded together, batched or in flight; `None` with fewer than two levels."""
+    arms = [
+        a
+        for a in named_arms(document)
+        if not is_ar(a.part.arm) and (a.arm.decode is not None or end_to_end(a.arm) is not None)
+    ]
+    levels = sorted({concurrency(a.run, a.part.arm) for a in arms})
     if len(levels) < 2:
         return None
     families: dict[str, list[Named]] = {}
-    for a in named_arms(document):
-        if a.arm.decode is not None or end_to_end(a.arm) is not None:
-            families.setdefault(a.part.arm, []).append(a)
+    for a in sorted(arms, key=lambda a: concurrency(a.run, a.part.arm)):
+        families.setdefault(without_batch(a.part.arm), []).append(a)
     lines = []
     for name, own in families.items():
         for kind in ("decode", "request"):
             shown = [(a, e) for a in own if (e := estimate(a.arm, kind)) is not None]
-            xs = [float(levels.index(concurrency(a.run))) for a, _ in shown]
+            xs = [float(levels.index(concurrency(a.run, a.part.arm))) for a, _ in shown]
             lines += interval_lines(f"{name}, {_KIND[kind]}", xs, [e for _, e in shown])
     rows = [
         (
             a.part.arm,
-            str(concurrency(a.run)),
+            str(concurrency(a.run, a.part.arm)),
             a.run.name,
             interval(a.arm.decode, "×"),
             interval(end_to_end(a.arm), "×"),
@@ -143,19 +149,19 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
     return Chart(
         key="concurrency",
         title=title,
-        note="Requests in flight together. Each point is a ratio inside one run.",
+        note="Requests decoded together. Each point is a ratio to ar at the same number, inside one run.",
         svg=plots.line_chart(
             lines[:MAX_SERIES],
             key="concurrency",
             title=title,
             description=described("Speedup over ar", lines),
-            x_label="requests in flight",
+            x_label="requests together",
             y_label="speedup over ar",
             ticks=[str(level) for level in levels],
             level=1.0,
         ),
         table=table(
-            title, ("strategy", "in flight", "run", "decode", "end to end"), rows, left=frozenset({0, 2})
+            title, ("strategy", "together", "run", "decode", "end to end"), rows, left=frozenset({0, 2})
         ),
     )
 

@@ -63,7 +63,7 @@ def conditions(run: RunPart) -> list[tuple[str, str]]:
         ("model", f"{run.model.get('model')} ({str(i.get('model_digest'))[:12]})"),
         ("engine", str(i.get("engine"))),
         ("device", f"{i.get('device')}, {i.get('dtype')}, {i.get('threads')} thread(s)"),
-        ("requests in flight", str(concurrency(run))),
+        ("requests together", ", ".join(map(str, sorted({concurrency(run, part.arm) for part in run.arms})))),
         ("processor", _processor(run)),
         ("order", str(run.protocol.get("interleave", "not stated"))),
         ("warm-up", str(run.protocol.get("warm_up", "not stated"))),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gravbench.arms import with_batch
 from gravbench.errors import UsageError
 
 DEFAULT_STRATEGIES = ("ar", "selfspec")
@@ -75,11 +76,14 @@ def parse_error_limit(text: str) -> ErrorLimit:
     return ErrorLimit(share=share)
 
 
-def check_strategies(strategies: Sequence[str]) -> tuple[str, ...]:
-    """Strategies as given, or the defaults; `UsageError` when one is unknown, badly put or given twice."""
+def check_strategies(strategies: Sequence[str], *, batch_size: int = 1) -> tuple[str, ...]:
+    """Strategies as given, or the defaults, at `batch_size` where they name none.
+
+    `UsageError` when one is unknown, badly put or given twice.
+    """
     from gravbench.decoding.strategies import parse_strategy
 
-    chosen = tuple(strategies) or DEFAULT_STRATEGIES
+    chosen = tuple(with_batch(strategy, batch_size) for strategy in tuple(strategies) or DEFAULT_STRATEGIES)
     for strategy in chosen:
         if chosen.count(strategy) > 1:
             raise UsageError(f"strategy '{strategy}' is given twice", hint="Name each strategy once.")

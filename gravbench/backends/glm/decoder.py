@@ -132,9 +132,10 @@ class GlmDecoder:
     def forward_batch(
         self, embedded: Tensor, turn: Tensor, pool: KvPool, *, written: Tensor, bias: Tensor
     ) -> Tensor:
-        """As `forward` for N requests of Q rows each: embedded [N * Q, width], turn [N * Q, 1, rotary_dim / 2].
+        """As `forward` for N requests of Q rows each.
 
-        `written` and `bias` are those of `attention.Batch`; see `batch_inputs`.
+        embedded [N * Q, width]; turn [N * Q, 1, rotary_dim / 2]; `written` and `bias` are those of
+        `attention.Batch`, made by `batch_inputs`.
         """
         stream = _doubled_stream(embedded)
         self._rows(stream, turn, Batch(pool, written=written, bias=bias, grouped=self._grouped))

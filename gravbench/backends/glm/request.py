@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gravbench.decoding.protocols import RequestFault
+from gravbench.decoding.protocols import RequestError
 from gravbench.errors import DataError, EngineError
 from gravbench.imaging import load_image
 from gravbench.records import Request, Task
@@ -64,15 +64,15 @@ def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
 
 
 def read_pixels(request: Request, processor: Any) -> Pixels:
-    """Open, resize, normalise and cut the image into patches; `RequestFault` when that cannot be done."""
+    """Open, resize, normalise and cut the image into patches; `RequestError` when that cannot be done."""
     path = request.image_path
     try:
         image = load_image(path).convert("RGB")
         prepared = processor(images=[image], return_tensors="pt")
     except DataError as error:
-        raise RequestFault(" ".join(error.message.split())) from error
+        raise RequestError(" ".join(error.message.split())) from error
     except ValueError as error:
-        raise RequestFault(f"{path}: {image.width} x {image.height} pixels: {error}") from error
+        raise RequestError(f"{path}: {image.width} x {image.height} pixels: {error}") from error
     grid = prepared["image_grid_thw"]
     return Pixels(
         patches=prepared["pixel_values"],

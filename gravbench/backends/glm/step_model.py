@@ -13,7 +13,7 @@ from gravbench.backends.glm.decoder import GlmDecoder, batch_inputs
 from gravbench.backends.glm.loading import Loaded, encode_image, prefix_positions
 from gravbench.backends.glm.request import Prompter, read_pixels
 from gravbench.decoding.masks import CAUSAL
-from gravbench.decoding.protocols import ModelInfo, RequestFault, Window
+from gravbench.decoding.protocols import ModelInfo, RequestError, Window
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.records import Request
 
@@ -47,7 +47,7 @@ class GlmStepModel:
             pixels = read_pixels(request, self._loaded.image_processor)
             ids = self._prompter.prefix(request.task, image_tokens=pixels.image_tokens)
             if len(ids) >= self.info.max_positions:
-                raise RequestFault(
+                raise RequestError(
                     f"{request.image_path}: the prompt takes {len(ids)} tokens of which "
                     f"{pixels.image_tokens} are the image; the model has {self.info.max_positions} positions"
                 )
@@ -110,7 +110,7 @@ class GlmStepModel:
         hidden = decoder.forward_batch(embedded, turn, self.pool, written=written, bias=bias)
         for state, window in zip(states, windows, strict=True):
             state.window_rows = len(window.tokens)
-        logits = decoder.logits(hidden).unflatten(0, (len(states), rows))
+        logits = decoder.logits(hidden).view(len(states), rows, -1)
         return logits if order == sorted(order) else logits[_inverse(order)]
 
     def keep(self, state: GlmState, rows: int) -> None:

@@ -10,7 +10,7 @@ from gravbench.cli import entry, run_command, sweep_command
 from gravbench.cli.app import app
 from gravbench.runner.options import ErrorLimit, RunOptions, parse_error_limit
 
-OWN = {"strategy", "blocks", "vary"}
+OWN = {"strategy", "blocks", "batch_sizes", "vary"}
 """What `sweep` means in another way than `run`, or has alone."""
 
 
@@ -21,7 +21,7 @@ def offered(verb: str) -> dict[str, tuple[object, ...]]:
 
 def test_every_field_of_a_run_is_an_option() -> None:
     wanted = {f.name for f in fields(RunOptions)} - {"runs_root", "argv", "strategies"}
-    assert wanted | {"strategy", "json", "quiet"} == {*offered("run")} - {"help"}
+    assert wanted | {"strategy", "batch_size", "json", "quiet"} == {*offered("run")} - {"help"}
 
 
 def test_sweep_offers_the_options_of_run_in_the_same_words() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gravbench.backends.toy import EOS, ToyModel, ToyState, ToyTable
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs, decode_request, shares
-from gravbench.decoding.protocols import RequestFault, Window
+from gravbench.decoding.protocols import RequestError, Window
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import Clock, TraceRecorder
 from gravbench.records import Request, Trace
@@ -34,7 +34,7 @@ class WatchedToy(ToyModel):
 
     def prefill(self, request: Request, **rest: object) -> tuple[ToyState, torch.Tensor]:  # type: ignore[override]
         if request.sample_id in self.faulty:
-            raise RequestFault(f"{request.sample_id}: no such image")
+            raise RequestError(f"{request.sample_id}: no such image")
         self.open += 1
         return super().prefill(request, **rest)  # type: ignore[arg-type]
 
@@ -49,7 +49,7 @@ class WatchedToy(ToyModel):
 
 def together(
     model: ToyModel, budgets: Sequence[int], strategy: str, batch: int, clock: Clock = lambda: 0
-) -> list[tuple[Decoded | RequestFault, Trace | None]]:
+) -> list[tuple[Decoded | RequestError, Trace | None]]:
     jobs = [
         Job(request=request(str(i)), budget=budget, trace=TraceRecorder(clock))
         for i, budget in enumerate(budgets)
@@ -94,14 +94,14 @@ def test_the_batch_is_filled_up_as_requests_finish() -> None:
 def test_a_request_that_cannot_be_decoded_costs_no_other() -> None:
     model = WatchedToy([(*LONG[:9], EOS)] * 4, faulty=("0", "2"))
     got = [answer for answer, _ in together(model, [20] * 4, "selfspec:block=4", 2)]
-    assert isinstance(got[0], RequestFault) and isinstance(got[2], RequestFault)
+    assert isinstance(got[0], RequestError) and isinstance(got[2], RequestError)
     assert got[1] == got[3] == alone(model, 1, 20, "ar")[0]
     assert model.open == 0
 
 
 def test_an_engine_fault_releases_every_request() -> None:
     class Breaks(WatchedToy):
-        def forward_batch(self, states: Sequence[ToyState], windows: Sequence[Window]) -> torch.Tensor:
+        def forward_batch(self, *_: object) -> torch.Tensor:
             raise RuntimeError("broken")
 
     model = Breaks([(*LONG[:9], EOS)] * 3)
