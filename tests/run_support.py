@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import gravbench
+from gravbench.analysis.clockless import clockless_lines
+from gravbench.arms import is_ar
 from gravbench.protocols import BackendInfo
 from gravbench.records import TASKS, Counters, DecodeConfig, Generation, Request, Rounds, Task, Times, Trace
 from gravbench.runner.options import RunOptions
 from gravbench.runner.path import Outcome, run
 from gravbench.runner.session import Progress
+from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, sha256_text
 from gravbench.suites.manifest import Suite
 from gravbench.suites.samples import Sample
@@ -125,6 +128,7 @@ class FakeBackend:
     raise_at: int = -1
     different: frozenset[str] = frozenset()
     calls: list[tuple[str, str]] = field(default_factory=list)
+    batches: list[tuple[str, ...]] = field(default_factory=list)
     closed: bool = False
 
     def describe(self) -> BackendInfo:
@@ -160,10 +164,10 @@ class FakeBackend:
             )
         time.sleep(self.sleep_s)
         text = spoken(request.sample_id, request.task)
-        if request.sample_id in self.different and decode.strategy != "ar":
+        if request.sample_id in self.different and not is_ar(decode.strategy):
             text = text[:-1] + "?"
         ids = (*(ord(character) for character in text[: request.max_new_tokens - 1]), 0)
-        block = 0 if decode.strategy == "ar" else self.block
+        block = 0 if is_ar(decode.strategy) else self.block
         return Generation(
             request_id=request.request_id,
             text=text,
@@ -171,6 +175,10 @@ class FakeBackend:
             stop_reason="eos",
             trace=trace_of(tokens_out=len(ids), block=block, accepted=self.accepted),
         )
+
+    def generate_batch(self, requests: Sequence[Request], decode: DecodeConfig) -> list[Generation]:
+        self.batches.append(tuple(request.sample_id for request in requests))
+        return [self.generate(request, decode) for request in requests]
 
     def close(self) -> None:
         self.closed = True
@@ -215,6 +223,14 @@ def run_fake(
         progress=progress or QuietProgress(),
         environ={},
     )
+
+
+def clockless(folder: Path) -> bytes:
+    """What `gravbench export --clockless` writes of a finished run."""
+    run = RunDirectory(folder)
+    manifest = run.manifest()
+    scores = run.scores(str(manifest.identity["scorer"]))
+    return b"".join(clockless_lines(manifest, finished_pairs(run, manifest), scores))
 
 
 def gen_record(

@@ -34,6 +34,16 @@ def test_other_threads_make_the_null_another_setting(base: LoadedRun, tmp_path: 
     assert [d.field for d in found.settings] == ["threads"]
 
 
+def test_ar_at_another_batch_size_is_the_null_of_a_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", strategies=("ar", "selfspec:batch=4", "ar:batch=4", "ar:batch=2"))
+    found = compare_one(run, OPTIONS)
+    assert found.null is not None
+    assert (found.null.identical, found.null.compared) == (24, 24)
+    assert found.null_setting == "same run, batch size 1 and 4"
+    bases = {arm.arm: arm.base for arm in found.base.arms}
+    assert bases == {"ar": None, "selfspec:batch=4": "ar:batch=4", "ar:batch=4": "ar", "ar:batch=2": "ar"}
+
+
 def test_other_weights_have_no_null(base: LoadedRun, tmp_path: Path) -> None:
     found = compare_runs(base, make_run(tmp_path / "r", backend=FakeBackend(digest="n" * 64)), OPTIONS)
     assert (found.null, [d.field for d in found.settings]) == (None, ["model_digest"])

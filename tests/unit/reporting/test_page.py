@@ -211,6 +211,19 @@ def test_unlike_runs_get_a_banner() -> None:
     assert "Speedup against concurrency" in seen
 
 
+def test_batch_sizes_of_one_run_are_a_curve() -> None:
+    plain = plain_records(4)
+    arms = {"ar": "ar", "selfspec": "selfspec", "ar:batch=4": "ar", "selfspec:batch=4": "selfspec"}
+    records = {
+        arm: [record.model_copy(update={"arm": arm}) for record in plain[like]] for arm, like in arms.items()
+    }
+    document = document_of(loaded(records))
+    assert [part.analysis.arms[3].base for part in document.runs] == ["ar:batch=4"]
+    seen = text_of(render_report(document))
+    assert "Speedup against concurrency" in seen
+    assert "requests together1, 4" in seen.replace("\n", "").replace(" 1, 4", "1, 4")
+
+
 def test_runs_without_a_common_sample_say_why() -> None:
     other = {arm: [record_of("another", arm, "text")] for arm in ("ar", "selfspec")}
     seen = text_of(render_report(document_of(loaded(plain_records(4)), loaded(other))))

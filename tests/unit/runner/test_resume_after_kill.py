@@ -3,19 +3,11 @@ import random
 import time
 from pathlib import Path
 
-from run_support import FakeBackend, run_fake
+from run_support import FakeBackend, clockless, run_fake
 
-from gravbench.analysis.clockless import clockless_lines
 from gravbench.store.rundir import RunDirectory, finished_pairs
 
 SAMPLES = 24
-
-
-def clockless(folder: Path) -> bytes:
-    run = RunDirectory(folder)
-    manifest = run.manifest()
-    scores = run.scores(str(manifest.identity["scorer"]))
-    return b"".join(clockless_lines(manifest, finished_pairs(run, manifest), scores))
 
 
 def work(folder: Path) -> None:
