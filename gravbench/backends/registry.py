@@ -13,11 +13,17 @@ BACKENDS: dict[str, str] = {
     "toy": "gravbench.backends.toy",
     "transformers": "gravbench.backends.transformers_local",
 }
-"""Each module has `open_backend(model, *, device, dtype, threads) -> Backend`."""
+"""Each module has `open_backend(model, *, device, dtype, threads, cuda_graphs) -> Backend`."""
 
 
 def open_backend(
-    name: str, *, model: Path | None = None, device: str = "cpu", dtype: str = "float32", threads: int = 1
+    name: str,
+    *,
+    model: Path | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    threads: int = 1,
+    cuda_graphs: bool = False,
 ) -> Backend:
     """Open backend `name` on the checkpoint folder `model` (`None`: the one it ships with)."""
     if name not in BACKENDS:
@@ -28,6 +34,6 @@ def open_backend(
             f"unknown backend '{name}'", hint=f"did you mean '{near[0]}'? {listed}" if near else listed
         )
     backend: Backend = import_module(BACKENDS[name]).open_backend(
-        model, device=device, dtype=dtype, threads=threads
+        model, device=device, dtype=dtype, threads=threads, cuda_graphs=cuda_graphs
     )
     return backend

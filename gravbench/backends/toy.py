@@ -204,7 +204,14 @@ class ToyBackend:
         return encode(made_up_text(request.sample_id) if text is None else text)
 
 
-def open_backend(model: Path | None, *, device: str, dtype: str, threads: int) -> ToyBackend:  # noqa: ARG001
+def open_backend(
+    model: Path | None,
+    *,
+    device: str,  # noqa: ARG001
+    dtype: str,  # noqa: ARG001
+    threads: int,  # noqa: ARG001
+    cuda_graphs: bool,  # noqa: ARG001
+) -> ToyBackend:
     """`model` is a JSON file of a `ToyTable`, or `None` for made-up texts. Always one CPU thread, float32."""
     if model is None:
         return ToyBackend(ToyTable())

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, read_checkpoint
+from gravbench.backends.glm.graphs import cuda_record
 from gravbench.backends.glm.loading import load
 from gravbench.backends.glm.request import strip_thinking
 from gravbench.backends.glm.step_model import GlmStepModel
@@ -35,6 +36,7 @@ class TransformersLocal:
         device: str = "cpu",
         dtype: str = "float32",
         threads: int = 1,
+        cuda_graphs: bool = False,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         place = _device(device)
@@ -42,16 +44,21 @@ class TransformersLocal:
             raise UsageError(f"unknown dtype '{dtype}'", hint="known: " + ", ".join(DTYPES))
         if threads < 1:
             raise UsageError(f"threads is {threads}, expected at least 1")
+        if cuda_graphs and place.type != "cuda":
+            raise UsageError(
+                f"--cuda-graphs on device '{device}'", hint="Leave it out, or use --device cuda."
+            )
         torch.set_num_threads(threads)
         self._files = read_checkpoint(folder)
         self._settings = (device, dtype, threads)
+        self._engine = f"lean decoder, torch {torch.__version__}" + (", CUDA graphs" if cuda_graphs else "")
         self._clock = clock
         self._digest: str | None = None
         try:
             loaded = load(self._files, device=place, dtype=DTYPES[dtype])
             info = _model_info(self._files, loaded.eos_token_ids, loaded.model.config.text_config)
             with torch.inference_mode():
-                self.step_model = GlmStepModel(loaded, info)
+                self.step_model = GlmStepModel(loaded, info, record=cuda_record if cuda_graphs else None)
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise EngineError(f"{folder}: out of memory while loading on {device}") from error
         self._tokenizer = loaded.tokenizer
@@ -64,7 +71,7 @@ class TransformersLocal:
             name="transformers",
             model=self._files.folder.name,
             model_digest=self._digest,
-            engine=f"lean decoder, torch {torch.__version__}",
+            engine=self._engine,
             device=device,
             dtype=dtype,
             threads=threads,
@@ -90,9 +97,11 @@ class TransformersLocal:
     def generate_batch(self, requests: Sequence[Request], decode: DecodeConfig) -> list[Generation]:
         try:
             with torch.inference_mode():
-                return answer_requests(
+                answers = answer_requests(
                     self.step_model, requests, decode, detokenize=self._detokenize, clock=self._clock
                 )
+                self.step_model.settle()
+                return answers
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -111,10 +120,12 @@ class TransformersLocal:
         del self.step_model
 
 
-def open_backend(model: Path | None, *, device: str, dtype: str, threads: int) -> TransformersLocal:
+def open_backend(
+    model: Path | None, *, device: str, dtype: str, threads: int, cuda_graphs: bool
+) -> TransformersLocal:
     """`model` is a checkpoint folder; `None` means the one that ships with the package."""
     folder = shipped_model_dir() if model is None else model
-    return TransformersLocal(folder, device=device, dtype=dtype, threads=threads)
+    return TransformersLocal(folder, device=device, dtype=dtype, threads=threads, cuda_graphs=cuda_graphs)
 
 
 def _model_info(files: CheckpointFiles, eos_token_ids: tuple[int, ...], text_config: object) -> ModelInfo:

@@ -30,6 +30,9 @@ ModelOption = Annotated[
 BackendOption = Annotated[str, typer.Option(help="Way to run the model.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")]
 DtypeOption = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+CudaGraphsFlag = Annotated[
+    bool, typer.Option("--cuda-graphs", help="Record decode forwards once and replay them; CUDA only.")
+]
 OutOption = Annotated[
     Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
 ]
@@ -86,6 +89,7 @@ def run_options(
     backend: str,
     device: str,
     dtype: str,
+    cuda_graphs: bool,
     out: Path | None,
     limit: int | None,
     data: Path | None,
@@ -113,6 +117,7 @@ def run_options(
         backend=backend,
         device=device,
         dtype=dtype,
+        cuda_graphs=cuda_graphs,
         out=out,
         limit=limit,
         stratify=stratify,

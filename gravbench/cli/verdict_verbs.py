@@ -11,6 +11,7 @@ import typer
 from gravbench.cli.app import JsonFlag, RunArgument, app
 from gravbench.cli.run_options import (
     BackendOption,
+    CudaGraphsFlag,
     DataOption,
     DeviceOption,
     DtypeOption,
@@ -190,6 +191,7 @@ def sweep(
     backend: BackendOption = "transformers",
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
+    cuda_graphs: CudaGraphsFlag = False,
     out: OutOption = None,
     data: DataOption = None,
     layout: LayoutOption = "ground-truth",
@@ -211,6 +213,7 @@ def sweep(
         backend=backend,
         device=device,
         dtype=dtype,
+        cuda_graphs=cuda_graphs,
         out=out,
         limit=limit,
         data=data,

@@ -27,6 +27,7 @@ def open_engine(options: RunOptions, suite: Suite) -> Backend:
         device=options.device,
         dtype=options.dtype,
         threads=options.threads,
+        cuda_graphs=options.cuda_graphs,
     )
 
 

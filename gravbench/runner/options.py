@@ -42,6 +42,7 @@ class RunOptions:
     backend: str = "transformers"
     device: str = "cpu"
     dtype: str = "float32"
+    cuda_graphs: bool = False
     out: Path | None = None
     runs_root: Path = Path("runs")
     limit: int | None = None

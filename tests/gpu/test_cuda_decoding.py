@@ -43,6 +43,15 @@ def test_float32_ids_are_those_of_the_cpu_under_every_strategy(folder: Path) -> 
         assert ids(device, folder, strategy) == expected
 
 
+def test_recorded_forwards_give_the_same_ids(folder: Path) -> None:
+    plain = TransformersLocal(folder / "micro", device="cuda")
+    graphs = TransformersLocal(folder / "micro", device="cuda", cuda_graphs=True)
+    for strategy in ("ar", "selfspec", "selfspec:block=32"):
+        expected = ids(plain, folder, strategy)
+        for _ in range(3):  # unrecorded, then replayed
+            assert ids(graphs, folder, strategy) == expected
+
+
 def test_forward_cost_is_measured_on_the_device(folder: Path) -> None:
     costs = measure(folder / "micro", device="cuda", repetitions=3)
     assert all(cost.seconds > 0 for cost in costs)

@@ -13,13 +13,16 @@ from torch import Tensor
 
 
 class Rope:
-    """Angles as complex numbers [positions, 1, rotary_dim / 2]; the 1 broadcasts over heads."""
+    """Angles as complex numbers [positions, 1, rotary_dim / 2]; the 1 broadcasts over heads.
+
+    `table` holds those of response positions from 0 on, as far as `reserve` was asked for.
+    """
 
     def __init__(self, rotary: Any, *, device: torch.device) -> None:
         self._frequencies: Tensor = rotary.inv_freq.to(device=device, dtype=torch.float32)
         self._scaling = float(rotary.attention_scaling)
         self._sections = [int(size) for size in rotary.mrope_section]
-        self._table = self._turn(torch.zeros(0, len(self._frequencies), device=device))
+        self.table = self._turn(torch.zeros(0, len(self._frequencies), device=device))
 
     @property
     def rotary_dim(self) -> int:
@@ -34,18 +37,18 @@ class Rope:
 
     def response(self, first: int, rows: int) -> Tensor:
         """For positions first .. first + rows - 1, a view of the table."""
-        return self._table[first : first + rows]
+        return self.table[first : first + rows]
 
     def at(self, positions: Tensor) -> Tensor:
         """For response positions [N], gathered from the table."""
-        return self._table.index_select(0, positions)
+        return self.table.index_select(0, positions)
 
     def reserve(self, positions: int) -> None:
         """Make the table cover positions 0 .. positions - 1."""
-        if positions > len(self._table):
+        if positions > len(self.table):
             size = -(-positions // 1024) * 1024
             every = torch.arange(size, device=self._frequencies.device)
-            self._table = self._turn(every[:, None].float() * self._frequencies)
+            self.table = self._turn(every[:, None].float() * self._frequencies)
 
     def _turn(self, angles: Tensor) -> Tensor:
         return torch.polar(torch.full_like(angles, self._scaling), angles)[:, None]

@@ -10,6 +10,14 @@ from torch import Tensor
 
 from gravbench.backends.glm.cache import KvCache
 from gravbench.backends.glm.decoder import GlmDecoder, batch_inputs
+from gravbench.backends.glm.graphs import (
+    GraphedForwards,
+    Inputs,
+    Record,
+    Shape,
+    forward,
+    rounded_keys,
+)
 from gravbench.backends.glm.loading import Loaded, encode_image, prefix_positions
 from gravbench.backends.glm.request import Prompter, read_pixels
 from gravbench.decoding.masks import CAUSAL
@@ -29,14 +37,18 @@ class GlmState:
 
 
 class GlmStepModel:
-    """Holds the requests under way, each in a slot of one cache pool."""
+    """Holds the requests under way, each in a slot of one cache pool.
 
-    def __init__(self, loaded: Loaded, info: ModelInfo) -> None:
+    With `record`, decode forwards run in fixed shapes that are recorded and replayed.
+    """
+
+    def __init__(self, loaded: Loaded, info: ModelInfo, *, record: Record | None = None) -> None:
         self.info = info
         self._loaded = loaded
         self._prompter = Prompter(loaded.tokenizer, image_token_id=loaded.model.config.image_token_id)
         self.decoder = GlmDecoder(loaded.model)
         self.pool = self.decoder.new_pool()
+        self.graphs = GraphedForwards(self.decoder, self.pool, record=record) if record else None
         loaded.model.model.language_model.layers = torch.nn.ModuleList()  # the decoder holds them now
 
     def prefill(
@@ -84,6 +96,8 @@ class GlmStepModel:
 
     def forward(self, state: GlmState, window: Window) -> Tensor:
         decoder, rows = self.decoder, len(window.tokens)
+        if self.graphs is not None:
+            return self.forward_batch([state], [window])[0]
         turn = decoder.rope.response(state.cache.length + state.offset, rows)
         embedded = decoder.embed(torch.tensor(window.tokens, device=decoder.device))
         state.window_rows = rows
@@ -98,19 +112,29 @@ class GlmStepModel:
         ids = [[*window.tokens, *(0,) * (rows - len(window.tokens))] for window in asked]
         first = torch.tensor([s.cache.length + s.offset for s in here], device=decoder.device)
         positions = (first[:, None] + torch.arange(rows, device=decoder.device)).flatten()
+        keys = max(s.cache.length for s in here) + rows
+        if self.graphs is not None:
+            keys = rounded_keys(keys, capacity=self.pool.capacity)
         written, bias = batch_inputs(
             [s.cache for s in here],
             [(window.mask, len(window.tokens)) for window in asked],
             rows=rows,
-            keys=max(s.cache.length for s in here) + rows,
+            keys=keys,
             like=self.pool.rows,
         )
-        embedded = decoder.embed(torch.tensor(ids, device=decoder.device).flatten())
-        turn = decoder.rope.at(positions)
-        hidden = decoder.forward_batch(embedded, turn, self.pool, written=written, bias=bias)
+        inputs = Inputs(
+            tokens=torch.tensor(ids, device=decoder.device).flatten(),
+            positions=positions,
+            written=written,
+            bias=bias,
+        )
+        if self.graphs is None:
+            logits = forward(decoder, self.pool, inputs)
+        else:
+            logits = self.graphs(Shape(len(here), rows, keys), inputs)
         for state, window in zip(states, windows, strict=True):
             state.window_rows = len(window.tokens)
-        logits = decoder.logits(hidden).view(len(states), rows, -1)
+        logits = logits.view(len(states), rows, -1)
         return logits if order == sorted(order) else logits[_inverse(order)]
 
     def keep(self, state: GlmState, rows: int) -> None:
@@ -121,6 +145,11 @@ class GlmStepModel:
 
     def release(self, state: GlmState) -> None:
         self.pool.release(state.cache)
+
+    def settle(self) -> None:
+        """Record the forwards met since the last call, if forwards are recorded. Between requests only."""
+        if self.graphs is not None:
+            self.graphs.settle()
 
 
 def _inverse(order: Sequence[int]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 import torch
 
 from gravbench.backends.glm.cache import KvPool
+from gravbench.backends.glm.graphs import GraphedForwards, Work, rounded_keys
 from gravbench.backends.glm.step_model import GlmState, GlmStepModel
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.decoding.masks import CAUSAL, WINDOW_1, Mask
 from gravbench.decoding.protocols import Window
 from gravbench.decoding.tracing import TraceRecorder
+from gravbench.errors import EngineError, UsageError
 from gravbench.records import DecodeConfig, Request
 
 ATOL = 1e-4
@@ -117,6 +120,81 @@ def test_a_batch_gives_the_ids_and_counters_of_single_requests(
         assert (one.token_ids, one.text, one.stop_reason) == (other.token_ids, other.text, other.stop_reason)
         assert one.trace.counters == other.trace.counters
         assert one.trace.rounds == other.trace.rounds
+
+
+@pytest.mark.parametrize("strategy", ["ar", "selfspec:block=4", "ar:batch=3", "selfspec:block=8,batch=2"])
+def test_recorded_forwards_give_the_ids_and_counters_of_plain_ones(
+    batcher: TransformersLocal, make_request: Maker, strategy: str
+) -> None:
+    """The recorder here only repeats its work, so this shows all that is not CUDA's own."""
+    recorded: list[Work] = []
+
+    def record(work: Work) -> Work:
+        recorded.append(work)
+        return work
+
+    plain = batcher.step_model
+    model = copy.copy(plain)
+    model.pool = model.decoder.new_pool()
+    model.graphs = GraphedForwards(model.decoder, model.pool, record=record)
+    requests = [make_request(variant=i, budget=12 + 21 * i) for i in range(4)]
+    decode = DecodeConfig(strategy=strategy, max_new_tokens=64)
+    expected = batcher.generate_batch(requests, decode)
+    batcher.step_model = model
+    try:
+        for again in range(2):
+            got = batcher.generate_batch(requests, decode)
+            assert [(g.token_ids, g.stop_reason) for g in got] == [
+                (e.token_ids, e.stop_reason) for e in expected
+            ]
+            if again == 0:
+                first = len(recorded)
+        assert len(recorded) == first == len(model.graphs.shapes) > 0  # the second pass replayed them all
+    finally:
+        batcher.step_model = plain
+
+
+@torch.inference_mode()
+def test_a_recording_that_gives_other_numbers_is_refused(
+    batcher: TransformersLocal, make_request: Maker
+) -> None:
+    model = copy.copy(batcher.step_model)
+    model.pool = model.decoder.new_pool()
+    model.graphs = GraphedForwards(model.decoder, model.pool, record=lambda work: lambda: work() + 1)
+    state = begin(model, make_request(variant=0))
+    model.forward(state, Window([1], CAUSAL))
+    with pytest.raises(EngineError, match="off by"):
+        model.settle()
+
+
+@torch.inference_mode()
+def test_recordings_are_forgotten_when_the_cache_moves(
+    batcher: TransformersLocal, make_request: Maker
+) -> None:
+    model = copy.copy(batcher.step_model)
+    model.pool = model.decoder.new_pool()
+    model.graphs = GraphedForwards(model.decoder, model.pool, record=lambda work: work)
+    state = begin(model, make_request(variant=0))
+    before = model.forward(state, Window([1], CAUSAL)).clone()
+    model.settle()
+    assert len(model.graphs.shapes) == 1
+    model.pool.claim(5000)
+    model.pool.release(model.pool.in_use[-1])
+    after = model.forward(state, Window([1], CAUSAL))
+    assert model.graphs.shapes == ()
+    torch.testing.assert_close(after, before, atol=ATOL, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("needed", "capacity", "keys"), [(1, 4096, 512), (513, 4096, 1024), (700, 768, 768), (300, 256, 300)]
+)
+def test_key_counts_are_few(needed: int, capacity: int, keys: int) -> None:
+    assert rounded_keys(needed, capacity=capacity) == keys
+
+
+def test_cuda_graphs_need_a_cuda_device(checkpoint: Path) -> None:
+    with pytest.raises(UsageError, match="--cuda-graphs on device 'cpu'"):
+        TransformersLocal(checkpoint, cuda_graphs=True)
 
 
 def test_a_broken_image_costs_no_other_request_of_its_batch(
