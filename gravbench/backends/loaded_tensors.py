@@ -25,7 +25,7 @@ def refuse_unlike_tensors(info: Mapping[str, Any], folder: Path) -> None:
     unlike = sorted((name, list(found), list(wanted)) for name, found, wanted in info["mismatched_keys"])
     if unlike:
         name, found, wanted = unlike[0]
-        more = f" (and {len(unlike) - 1} more tensors)" if len(unlike) > 1 else ""
+        more = f" (and {len(unlike) - 1} more)" if len(unlike) > 1 else ""
         raise EngineError(
             f"{folder}: tensor {name} has shape {found}, config.json makes it {wanted}{more}", hint=again
         )

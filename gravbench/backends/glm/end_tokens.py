@@ -49,6 +49,6 @@ def _token_ids(value: object, vocab_size: int, *, where: str) -> tuple[int, ...]
     if ids and all(type(i) is int and 0 <= i < vocab_size for i in ids):
         return tuple(ids)
     raise EngineError(
-        f"{where} is {str(value)[:80]!r}, expected a token id from 0 to {vocab_size - 1} or a list of them",
+        f"{where} is {repr(value)[:80]}, expected a token id from 0 to {vocab_size - 1} or a list of them",
         hint="Correct the file, or copy it from the checkpoint again.",
     )

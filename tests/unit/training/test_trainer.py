@@ -76,7 +76,7 @@ def test_weights_of_another_shape_are_not_trained_on(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "config.json").read_text())
     config["text_config"]["intermediate_size"] *= 2
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(EngineError, match=r"tensor \S+ has shape .*more tensors"):
+    with pytest.raises(EngineError, match=r"tensor \S+ has shape .*and \d+ more"):
         adopt.load_for_training(tmp_path, torch.float32)
 
 
