@@ -17,6 +17,8 @@ import torch
 from PIL import Image
 
 from gravbench.backends.hub import resolve_model
+from gravbench.backends.loaded_tensors import refuse_unlike_tensors
+from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
 from gravbench.regions import LayoutInfo, PageSample, Region
 
@@ -184,26 +186,24 @@ def _corners(box: tuple[float, float, float, float]) -> tuple[tuple[float, float
 
 def _load(folder: Path) -> Any:
     from transformers import PPDocLayoutV3ForObjectDetection
-    from transformers.utils import logging
 
     _check(folder)
-    logging.disable_progress_bar()
     try:
-        model, info = PPDocLayoutV3ForObjectDetection.from_pretrained(
-            str(folder),
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
+        with quiet_transformers():
+            model, info = PPDocLayoutV3ForObjectDetection.from_pretrained(
+                str(folder),
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, by name
+            )
     except Exception as error:  # the loader raises whatever a broken file leads it to
         line = " ".join(str(error).split())[:300]
         raise EngineError(
             f"{folder}: the layout model does not load ({type(error).__name__}: {line})"
         ) from error
-    absent = sorted(info["missing_keys"])
-    if absent:
-        raise EngineError(f"{folder}: the weight files lack {len(absent)} tensors, first {absent[0]}")
+    refuse_unlike_tensors(info, folder)
     return model
 
 

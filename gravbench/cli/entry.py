@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ import typer
 import gravbench.cli.report_verbs
 import gravbench.cli.verdict_verbs  # noqa: F401  (these add their verbs to app)
 from gravbench.cli.app import app
+from gravbench.cli.streams import forget_reader, prepare_streams
 from gravbench.errors import GravbenchError
 
 EXIT_USAGE = 2
@@ -26,7 +26,7 @@ EXIT_INTERRUPTED = 130
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command; returns the process exit code and lets no exception out."""
     debug = "--debug" in arguments
-    _forgiving_streams()
+    prepare_streams()
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(
@@ -36,7 +36,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _interrupted(arguments)
     except BrokenPipeError:
-        return _reader_left()
+        forget_reader()
+        return 0
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -68,6 +69,12 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, OSError) and error.filename is None and _is_full(error):
         report(f"output could not be written: {error.strerror}", "Free some space, or write elsewhere.")
         return EXIT_MACHINE
+    if isinstance(error, OSError) and error.filename is not None:
+        report(
+            f"{_shown(error.filename)}: {error.strerror or error}",
+            "Check the path and its permissions, then repeat the same command.",
+        )
+        return EXIT_MACHINE
     report(f"internal error: {type(error).__name__}: {error}", "Repeat with --debug for the traceback.")
     return EXIT_MACHINE
 
@@ -92,13 +99,6 @@ def _interrupted(arguments: Sequence[str]) -> int:
     return EXIT_INTERRUPTED
 
 
-def _reader_left() -> int:
-    """The reader of our output closed it (`| head`): stop quietly, and let nothing flush into it again."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
@@ -109,11 +109,8 @@ def _is_full(error: OSError) -> bool:
     return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
-def _forgiving_streams() -> None:
-    """A terminal that cannot show a character gets a substitute, not a crash."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+def _shown(path: object) -> str:
+    return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path)
 
 
 def _one_line(text: str) -> str:

@@ -20,7 +20,6 @@ def open_engine(options: RunOptions, suite: Suite) -> Backend:
 
     if options.backend == "transformers":
         check_prompts(suite)
-        _hush_loading_bars()
     return open_backend(
         options.backend,
         model=checkpoint_of(options.model, backend=options.backend),
@@ -29,13 +28,6 @@ def open_engine(options: RunOptions, suite: Suite) -> Backend:
         threads=options.threads,
         cuda_graphs=options.cuda_graphs,
     )
-
-
-def _hush_loading_bars() -> None:
-    """transformers draws its own bar while loading; stderr belongs to our progress and errors."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
 
 
 def check_prompts(suite: Suite) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from gravbench.errors import DataError, UsageError
 from gravbench.runner.options import RunOptions
-from gravbench.store.files import disk_error, make_folder
+from gravbench.store.files import disk_error, make_folder, refuse_file
 from gravbench.store.lock import RunLock
 from gravbench.store.rundir import RunDirectory, differing_field, runs_below
 from gravbench.store.schema import Manifest
@@ -29,14 +30,13 @@ class Claim:
 
 @contextlib.contextmanager
 def claim_named(out: Path, *, fresh: bool) -> Iterator[tuple[RunDirectory, RunLock]]:
-    """Lock the folder given by --out before any model is loaded; set an old run aside if `fresh`."""
+    """Lock the folder given by --out before any model is loaded; set an old run aside if `fresh`.
+
+    When the run then fails before its manifest is written, all is as it was before.
+    """
     out = out if out.name else out.resolve()  # "." has no name, and moves away with the folder it names
-    try:
-        is_file = out.exists() and not out.is_dir()
-    except OSError as error:
-        raise disk_error(error, out) from error
-    if is_file:
-        raise UsageError(f"{out}: is a file, expected a folder", hint="Choose another folder with --out.")
+    refuse_file(out)
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     make_folder(out)
     run = RunDirectory(out)
     if run.holds_foreign_files():
@@ -44,13 +44,20 @@ def claim_named(out: Path, *, fresh: bool) -> Iterator[tuple[RunDirectory, RunLo
             f"{out}: not empty, and holds no run (manifest.json is missing)",
             hint="Choose an empty or new folder with --out.",
         )
+    aside: Path | None = None
     if fresh and run.exists():
         with RunLock(out):
             pass
-        set_aside(out)
+        aside = set_aside(out)
+        made = [out]
         make_folder(out)
-    with RunLock(out) as lock:
-        yield run, lock
+    try:
+        with RunLock(out) as lock:
+            yield run, lock
+    except BaseException:
+        if not run.exists():
+            _leave_no_trace(made, aside=aside)
+        raise
 
 
 def open_named(run: RunDirectory, lock: RunLock, manifest: Manifest) -> Claim:
@@ -114,11 +121,24 @@ def run_name(suite: str, *, model_digest: str, identity_sha: str, now: datetime)
 
 
 def writable_root(options: RunOptions) -> None:
-    """Check before loading a model that run folders can be made; `UsageError` otherwise."""
-    make_folder(options.runs_root)
-    probe = options.runs_root / ".probe"
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise disk_error(error, options.runs_root) from error
+    """Check before loading a model that run folders can be made; `UsageError` otherwise. Makes nothing."""
+    root = options.runs_root
+    refuse_file(root)
+    place = next(p for p in (root, *root.resolve().parents) if p.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{place}: not writable, expected a folder for new runs", hint="Name one with --out."
+        )
+
+
+def _leave_no_trace(made: Sequence[Path], *, aside: Path | None) -> None:
+    """Undo the claim of a run that never started: remove the folders made for it, bring the old run back."""
+    if not made:
+        return
+    with contextlib.suppress(OSError):
+        (made[0] / ".lock").unlink(missing_ok=True)
+        for folder in made:
+            folder.rmdir()
+    if aside is not None and not made[0].exists():
+        with contextlib.suppress(OSError):
+            aside.rename(made[0])

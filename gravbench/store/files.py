@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +17,8 @@ from gravbench.errors import DataError, EngineError, GravbenchError, UsageError
 from gravbench.records import Record
 
 R = TypeVar("R", bound=Record)
+
+DAMAGED = "The file was changed by hand or damaged; start again with --fresh."
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {
@@ -52,7 +53,36 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        refuse_file(path)
         raise disk_error(error, path) from error
+
+
+def refuse_file(path: Path) -> None:
+    """`UsageError` when `path`, or a folder it would lie in, is something else than a folder."""
+    for place in (path, *path.parents):
+        try:
+            in_the_way = place.exists() and not place.is_dir()
+        except OSError as error:
+            raise disk_error(error, path) from error
+        if in_the_way:
+            within = "" if place == path else f", so {path} cannot be made"
+            raise UsageError(
+                f"{place}: is a file, expected a folder{within}", hint="Choose another folder with --out."
+            )
+
+
+def read_bytes(path: Path) -> bytes:
+    """All of a file of a run; `DataError` when a folder lies there or it cannot be read."""
+    try:
+        if path.is_file():
+            return path.read_bytes()
+        reason = "is no file" if path.exists() else "is not there"
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror or error})"
+    raise DataError(
+        f"{path}: {reason}, expected a file of this run",
+        hint="Move what does not belong there out of the folder, or make it readable.",
+    )
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -106,7 +136,7 @@ class LineWriter:
 
 def cut_torn_tail(path: Path) -> bytes:
     """Cut a last line without newline off `path` and keep it in `<name>.torn`; returns what was cut."""
-    data = path.read_bytes()
+    data = read_bytes(path)
     end = data.rfind(b"\n") + 1
     tail = data[end:]
     if tail:
@@ -122,15 +152,28 @@ def cut_torn_tail(path: Path) -> bytes:
     return tail
 
 
-def read_records(path: Path, kind: type[R]) -> Iterator[R]:
-    """Records of a JSONL file in file order; a torn last line is left out, any other bad line is an error."""
-    data = path.read_bytes()
-    lines = data[: data.rfind(b"\n") + 1].splitlines()
-    for number, line in enumerate(lines, start=1):
-        yield parse_record(line, kind, where=f"{path}:{number}")
+def read_records(path: Path, kind: type[R], *, hint: str = DAMAGED) -> list[R]:
+    """Records of a JSONL file in file order; a torn last line is left out.
+
+    Any other bad line is a `DataError` that says what is wrong with the first and names the others.
+    """
+    data = read_bytes(path)
+    records: list[R] = []
+    faults: dict[int, DataError] = {}
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            records.append(parse_record(line, kind, where=f"{path}:{number}", hint=hint))
+        except DataError as fault:
+            faults[number] = fault
+    if faults:
+        first, *others = faults
+        listed = ", ".join(map(str, others[:10])) + (", ..." if len(others) > 10 else "")
+        more = f"; unreadable too: {listed}" if others else ""
+        raise DataError(faults[first].message + more, hint=faults[first].hint) from faults[first]
+    return records
 
 
-def parse_record(data: bytes, kind: type[R], *, where: str) -> R:
+def parse_record(data: bytes, kind: type[R], *, where: str, hint: str = DAMAGED) -> R:
     """`data` as a record of `kind`; `DataError` names the place, the field and what was found there."""
     try:
         return kind.model_validate_json(data)
@@ -141,8 +184,7 @@ def parse_record(data: bytes, kind: type[R], *, where: str) -> R:
         found = repr(first.get("input"))
         shown = found if len(found) <= 80 else found[:77] + "..."
         raise DataError(
-            f"{where}: {field}: {first['msg']}, found {shown}{more}",
-            hint=_schema_hint(field) or "The file was changed by hand or damaged; start again with --fresh.",
+            f"{where}: {field}: {first['msg']}, found {shown}{more}", hint=_schema_hint(field) or hint
         ) from error
 
 

@@ -21,6 +21,7 @@ from gravbench.store.files import (
     cut_torn_tail,
     make_folder,
     parse_record,
+    read_bytes,
     read_records,
     write_atomic,
 )
@@ -36,6 +37,11 @@ from gravbench.store.schema import (
 
 MAX_EVENTS = 10_000
 SHARD = "000.jsonl"
+DAMAGED_GENERATION = (
+    "Changed by hand or damaged. Keep a copy of the file, delete the line, and repeat the command that "
+    "started the run: only the samples of deleted lines are decoded again."
+)
+DAMAGED_SCORE = "Scores are derived: delete this file, and `gravbench score` makes it again from gen/."
 _OWN_FILES = {".lock", "lock.json"}
 
 PairKey = tuple[str, int]
@@ -78,7 +84,7 @@ class RunDirectory:
                 f"{self.path}: no run here (manifest.json is missing)",
                 hint="Give the folder that `gravbench run` printed, or the one given to --out.",
             )
-        return parse_record(self.manifest_file.read_bytes(), Manifest, where=str(self.manifest_file))
+        return parse_record(read_bytes(self.manifest_file), Manifest, where=str(self.manifest_file))
 
     def state(self) -> State | None:
         """The last state written; `None` before the first, or when it cannot be read (it is derived)."""
@@ -104,7 +110,7 @@ class RunDirectory:
         return [
             record
             for path in sorted(self.path.glob("gen/*.jsonl"))
-            for record in read_records(path, GenRecord)
+            for record in read_records(path, GenRecord, hint=DAMAGED_GENERATION)
         ]
 
     def gen_writer(self) -> LineWriter:
@@ -113,7 +119,7 @@ class RunDirectory:
     def scores(self, scorer: str) -> list[ScoreRecord]:
         """Stored scores of one scorer id; empty when it has not run."""
         path = self.path / "score" / scorer / "all.jsonl"
-        return list(read_records(path, ScoreRecord)) if path.is_file() else []
+        return read_records(path, ScoreRecord, hint=DAMAGED_SCORE) if path.is_file() else []
 
     def write_scores(self, scorer: str, scores: Sequence[ScoreRecord]) -> None:
         """Replace the scores of one scorer id: derived data, all or nothing."""

@@ -60,7 +60,7 @@ def data_folder(suite: Suite, *, data: Path | None, environ: Mapping[str, str]) 
             raise UsageError(f"suite {suite.name} ships its data", hint="Leave --data out.")
         return None
     if data is not None:
-        return data
+        return _given(data, suite.pages)
     if suite.pages.data is not None:
         folder = Path(suite.manifest_path).parent
         return contained_path(folder, suite.pages.data, where=f"{suite.manifest_path}: field pages.data")
@@ -99,6 +99,16 @@ def open_suite(
 def _digested(samples: Sequence[AnySample]) -> tuple[AnySample, ...]:
     """Only the chosen pages have their images read."""
     return tuple(digest_images([s])[0] if isinstance(s, PageSample) else s for s in samples)
+
+
+def _given(data: Path, pages: PageSet) -> Path:
+    if data.is_dir():
+        return data
+    found = "is a file" if data.exists() else "no such folder"
+    raise DataError(
+        f"{data}: {found}, expected a folder with {pages.annotations} and images/",
+        hint="Put them there, or name their folder with --data.",
+    )
 
 
 def _placed(suite: Suite, pages: PageSet, environ: Mapping[str, str]) -> Path:

@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+from gravbench.backends.glm.image_processor import open_image_processor
+from gravbench.backends.loaded_tensors import refuse_unlike_tensors
+from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
 from gravbench.training.initial import write_checkpoint
 from gravbench.training.vocabulary import MASK
@@ -18,7 +21,6 @@ def load_for_training(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
     Raises `EngineError` when the folder is not a readable GLM-OCR checkpoint.
     """
     from transformers import AutoTokenizer, GlmOcrForConditionalGeneration
-    from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
 
     for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
@@ -27,15 +29,22 @@ def load_for_training(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
                 hint="give --init a folder saved by transformers, or leave it out to start from nothing",
             )
     try:
-        model = GlmOcrForConditionalGeneration.from_pretrained(
-            str(folder), dtype=dtype, local_files_only=True, use_safetensors=True
-        )
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        processor = Glm46VImageProcessorPil.from_pretrained(str(folder), local_files_only=True)
+        with quiet_transformers():
+            model, info = GlmOcrForConditionalGeneration.from_pretrained(
+                str(folder),
+                dtype=dtype,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, by name
+            )
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            processor = open_image_processor(folder)
     except Exception as error:
         raise EngineError(
             f"{folder}: cannot be loaded ({_first_line(error)})", hint="check the files"
         ) from error
+    refuse_unlike_tensors(info, folder)
     return model.train(), tokenizer, processor
 
 

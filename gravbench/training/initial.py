@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gravbench.backends.quiet import quiet_transformers
 from gravbench.training.vocabulary import MASK, build_tokenizer, eos_ids, save_tokenizer
 
 
@@ -120,7 +121,8 @@ def write_checkpoint(folder: Path, model: Any, tokenizer: Any, processor: Any, *
     model.generation_config.eos_token_id = list(eos_ids(tokenizer))
     model.generation_config.pad_token_id = eos_ids(tokenizer)[0]
     model.generation_config.do_sample = False
-    model.save_pretrained(str(folder))
+    with quiet_transformers():
+        model.save_pretrained(str(folder))
     save_tokenizer(tokenizer, folder)
     processor.save_pretrained(str(folder))
     fields = {

@@ -15,16 +15,17 @@ from typing import Any
 from gravbench.errors import EngineError
 
 BLOCK_DIFFUSION = "block_diffusion.json"
+GENERATION_CONFIG = "generation_config.json"
 _WEIGHTS = "model.safetensors"
 _WEIGHT_INDEX = "model.safetensors.index.json"
-_IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
+IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _IDENTITY_FILES = (
     "config.json",
-    "generation_config.json",
+    GENERATION_CONFIG,
     "tokenizer.json",
     "tokenizer_config.json",
     "chat_template.jinja",
-    *_IMAGE_CONFIGS,
+    *IMAGE_CONFIGS,
     BLOCK_DIFFUSION,
 )
 
@@ -63,18 +64,18 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
     """Check that `folder` is a complete GLM-OCR checkpoint; `EngineError` names what is missing or broken."""
     if not folder.is_dir():
         raise EngineError(f"{folder}: no such checkpoint folder", hint="pass --model DIR")
-    config = _read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
     if config.get("model_type") != "glm_ocr":
         raise EngineError(
             f"{folder / 'config.json'}: model_type is {config.get('model_type')!r}, expected 'glm_ocr'"
         )
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        _read_json(folder / name)
-    for name in ("generation_config.json", *_IMAGE_CONFIGS):
+        read_json(folder / name)
+    for name in (GENERATION_CONFIG, *IMAGE_CONFIGS):
         if (folder / name).is_file():
-            _read_json(folder / name)
-    if not any((folder / name).is_file() for name in _IMAGE_CONFIGS):
-        raise EngineError(f"{folder / _IMAGE_CONFIGS[0]}: missing from the checkpoint")
+            read_json(folder / name)
+    if not any((folder / name).is_file() for name in IMAGE_CONFIGS):
+        raise EngineError(f"{folder / IMAGE_CONFIGS[0]}: missing from the checkpoint")
     weight_files = _weight_files(folder)
     for path in weight_files:
         _check_safetensors(path)
@@ -93,7 +94,7 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
 
 def read_block_diffusion(path: Path, *, vocab_size: int) -> BlockDiffusion:
     """Types and ranges of the fields we use are checked; unknown fields are left alone."""
-    document = _read_json(path)
+    document = read_json(path)
     bd_size = _field(document, "bd_size", int, path=path)
     mask_id = _field(document, "mask_id", int, path=path)
     if bd_size < 1:
@@ -114,7 +115,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
         return (single,)
     if not index.is_file():
         raise EngineError(f"{single}: missing from the checkpoint", hint="weights must be safetensors")
-    mapping = _read_json(index).get("weight_map")
+    mapping = read_json(index).get("weight_map")
     if not isinstance(mapping, dict) or not mapping:
         raise EngineError(f"{index}: weight_map is missing or empty")
     names = sorted({str(name) for name in mapping.values()})
@@ -143,7 +144,8 @@ def _require(path: Path) -> None:
         raise EngineError(f"{path}: missing from the checkpoint")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a file of the checkpoint; `EngineError` when it is missing or is none."""
     _require(path)
     try:
         document = json.loads(path.read_bytes())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from gravbench.backends.glm.checkpoint import CheckpointFiles
+from gravbench.backends.glm.end_tokens import read_end_tokens
+from gravbench.backends.glm.image_processor import check_image_processor, open_image_processor
+from gravbench.backends.loaded_tensors import refuse_unlike_tensors
+from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
 
 
@@ -47,8 +48,9 @@ def load(files: CheckpointFiles, *, device: torch.device, dtype: torch.dtype) ->
     from transformers import AutoTokenizer, GlmOcrForConditionalGeneration
 
     folder = str(files.folder)
+    end_tokens = read_end_tokens(files)
     try:
-        with _quiet():
+        with quiet_transformers():
             model, info = GlmOcrForConditionalGeneration.from_pretrained(
                 folder,
                 dtype=dtype,
@@ -57,10 +59,11 @@ def load(files: CheckpointFiles, *, device: torch.device, dtype: torch.dtype) ->
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, by name
             )
             model = model.to(device).eval()
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-            image_processor = _image_processor(files.folder)
+            image_processor = open_image_processor(files.folder)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # the loader raises whatever a broken file leads it to
@@ -68,19 +71,15 @@ def load(files: CheckpointFiles, *, device: torch.device, dtype: torch.dtype) ->
         raise EngineError(
             f"{folder}: the checkpoint does not load ({type(error).__name__}: {line})"
         ) from error
-    absent = sorted(info["missing_keys"])
-    if absent:
-        raise EngineError(
-            f"{folder}: the weight files lack {len(absent)} tensors of the model, first {absent[0]}",
-            hint="copy the checkpoint again",
-        )
+    refuse_unlike_tensors(info, files.folder)
+    check_image_processor(image_processor, model.config.vision_config, folder=files.folder)
     visual = model.model.visual
     visual.patch_embed = PatchProjection(visual.patch_embed.proj)
     return Loaded(
         model=model,
         tokenizer=tokenizer,
         image_processor=image_processor,
-        eos_token_ids=_eos_token_ids(model, files.folder),
+        eos_token_ids=end_tokens.ids,
     )
 
 
@@ -101,36 +100,3 @@ def prefix_positions(
         input_ids=ids[None], mm_token_type_ids=image_mask[None].int(), image_grid_thw=grid
     )
     return positions[:, 0]  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Neither progress bars nor advice on the terminal while loading; as it was afterwards."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def _image_processor(folder: Path) -> Any:
-    """The processor's PIL version, which needs no torchvision."""
-    from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
-
-    return Glm46VImageProcessorPil.from_pretrained(str(folder), local_files_only=True)
-
-
-def _eos_token_ids(model: Any, folder: Path) -> tuple[int, ...]:
-    """End tokens of generation_config.json, else of config.json; one id or a list."""
-    for source in (model.generation_config, model.config.text_config, model.config):
-        value = getattr(source, "eos_token_id", None)
-        ids = (value,) if isinstance(value, int) else tuple(value or ())
-        if ids:
-            return ids
-    raise EngineError(f"{folder / 'generation_config.json'}: eos_token_id is missing")

@@ -13,7 +13,6 @@ from gravbench.backends.glm.request import PROMPTS, Prompter, read_pixels, strip
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.errors import EngineError
 from gravbench.records import TASKS, Request
-from gravbench.training.vocabulary import PROMPTS as TRAINED_PROMPTS
 from gravbench.training.vocabulary import build_tokenizer, prompt_ids
 
 
@@ -22,10 +21,17 @@ def tokenizer() -> Any:
     return build_tokenizer()
 
 
+def test_the_prompts_are_those_glm_ocr_was_trained_with() -> None:
+    assert PROMPTS == {
+        "text": "Text Recognition:",
+        "table": "Table Recognition:",
+        "formula": "Formula Recognition:",
+    }
+
+
 def test_the_prefix_is_the_one_training_used(tokenizer: Any) -> None:
     image = tokenizer.convert_tokens_to_ids("<|image|>")
     prompter = Prompter(tokenizer, image_token_id=image)
-    assert PROMPTS == TRAINED_PROMPTS
     for task in TASKS:
         assert prompter.prefix(task, image_tokens=5) == prompt_ids(tokenizer, task, image_tokens=5)
 
@@ -55,10 +61,10 @@ def test_patches_cover_the_image(backend: TransformersLocal, make_request: Calla
 def test_the_processor_of_a_patch_14_checkpoint_is_read_as_it_is(tmp_path: Path) -> None:
     from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
 
-    from gravbench.backends.glm.loading import _image_processor
+    from gravbench.backends.glm.image_processor import open_image_processor
 
     Glm46VImageProcessorPil().save_pretrained(tmp_path)
-    assert _image_processor(tmp_path).patch_size == 14
+    assert open_image_processor(tmp_path).patch_size == 14
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,7 @@ def test_weights_of_another_shape_are_refused(broken: Path) -> None:
     config = json.loads((broken / "config.json").read_text())
     config["text_config"]["intermediate_size"] *= 2
     (broken / "config.json").write_text(json.dumps(config))
-    with pytest.raises(EngineError, match="does not load"):
+    with pytest.raises(EngineError, match=r"tensor \S+ has shape"):
         TransformersLocal(broken)
 
 
@@ -431,12 +431,11 @@ def test_info_is_what_the_files_say(backend: TransformersLocal) -> None:
     assert backend.step_model.info.max_positions == 4096
 
 
-@pytest.mark.parametrize("eos", [None, []])
-def test_a_checkpoint_without_an_end_token_is_refused(broken: Path, eos: object) -> None:
+def test_a_checkpoint_without_an_end_token_is_refused(broken: Path) -> None:
     for name in ("generation_config.json", "config.json"):
         document = json.loads((broken / name).read_text())
         for part in (document, document.get("text_config", {})):
-            part["eos_token_id"] = eos
+            part["eos_token_id"] = None
         (broken / name).write_text(json.dumps(document))
     with pytest.raises(EngineError, match="eos_token_id is missing"):
         TransformersLocal(broken)

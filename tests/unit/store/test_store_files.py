@@ -73,8 +73,8 @@ def test_failed_replacement_keeps_the_old_file_and_no_litter(
     assert [p.name for p in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_unwritable_place_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="not writable"):
+def test_a_file_where_a_folder_belongs_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="/dev/null: is a file"):
         make_folder(Path("/dev/null/run"))
 
 

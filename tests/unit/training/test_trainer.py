@@ -62,6 +62,24 @@ def test_train_leaves_a_checkpoint_a_state_and_a_log(tmp_path: Path) -> None:
     assert {"line/cer", "line/accepted_draft"} <= last.keys()
 
 
+def test_training_leaves_the_terminal_to_its_own_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_initial_checkpoint(tmp_path / "source", shape=MICRO, seed=0)
+    adopt.adopt_checkpoint(tmp_path / "source", tmp_path / "run" / "checkpoint", block=8)
+    Trainer(options(tmp_path / "run")).save()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_weights_of_another_shape_are_not_trained_on(tmp_path: Path) -> None:
+    write_initial_checkpoint(tmp_path, shape=MICRO, seed=0)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["text_config"]["intermediate_size"] *= 2
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(EngineError, match=r"tensor \S+ has shape .*and \d+ more"):
+        adopt.load_for_training(tmp_path, torch.float32)
+
+
 def test_a_truncated_state_is_one_clear_error(tmp_path: Path) -> None:
     t = trainer(tmp_path)
     t.save()
