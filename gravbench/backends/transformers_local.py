@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from gravbench.backends.glm.assumptions import assumptions
 from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, read_checkpoint
 from gravbench.backends.glm.graphs import cuda_record
 from gravbench.backends.glm.loading import load
@@ -78,7 +79,7 @@ class TransformersLocal:
             eos_token_ids=info.eos_token_ids,
             mask_token_id=info.mask_token_id,
             block_size=info.block_size,
-            warnings=_warnings(self._files, self._tokenizer),
+            warnings=(*assumptions(self._files, self._tokenizer), *_warnings(self._files, self._tokenizer)),
         )
 
     def check(self, strategies: Sequence[str]) -> None:

@@ -111,3 +111,11 @@ def test_what_is_assumed_is_said(broken: Path) -> None:
     assert end.startswith("generation_config.json: missing") and str(ids[0]) in end
     assert template.startswith("chat_template.jinja: missing")
     assert images.startswith("preprocessor_config.json: image_std not stated")
+
+
+def test_a_run_carries_what_was_assumed(broken: Path) -> None:
+    (broken / "generation_config.json").unlink()
+    (broken / "chat_template.jinja").unlink()
+    end, template = TransformersLocal(broken).describe().warnings
+    assert end.startswith("generation_config.json: missing")
+    assert template.startswith("chat_template.jinja: missing")
