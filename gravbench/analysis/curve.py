@@ -29,6 +29,8 @@ class CurvePoint(Record):
     acceptance_rate: float | None
     decode: Speedup | None
     request: Speedup | None
+    page: Speedup | None = None
+    """Whole pages, where the suite has some."""
     identical_to_ar: Identity | None
     quality: dict[str, float]
     failed: int
@@ -66,6 +68,7 @@ def curve_of(summary: Summary) -> Curve:
                 acceptance_rate=s.counters.acceptance_rate,
                 decode=s.speedup.decode if s.speedup else None,
                 request=s.speedup.request if s.speedup else None,
+                page=s.speedup.page if s.speedup else None,
                 identical_to_ar=s.identical_to_ar,
                 quality=s.quality,
                 failed=s.failed,

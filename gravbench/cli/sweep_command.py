@@ -52,6 +52,7 @@ def parse_sizes(option: str, text: str, *, most: int) -> tuple[int, ...]:
 
 def curve_parts(curve: Curve) -> list[RenderableType]:
     """Title, one row a strategy, warnings, folder."""
+    on_pages = any(p.page is not None for p in curve.points)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for column in (
         "strategy",
@@ -59,7 +60,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
         "committed",
         "TPF",
         "decode speedup",
-        "request speedup",
+        "page speedup" if on_pages else "request speedup",
         "identical",
     ):
         left = column == "strategy"
@@ -70,7 +71,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
             Text(p.strategy),
             *(("-" if v is None else f"{v:.2f}") for v in (p.accepted_draft, p.tau_round, p.tpf_all)),
             _speedup(p.decode),
-            _speedup(p.request),
+            _speedup(p.page if on_pages else p.request),
             "-" if identity is None else f"{identity.n}/{identity.of}",
         )
     title = f"{curve.suite}: {curve.n_samples} samples, {len(curve.points)} interleaved arms"
