@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.analysis.acceptance import Acceptance, acceptance
-from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstrap, divided
+from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstraps, divided
 from gravbench.analysis.buckets import Group, groups
 from gravbench.analysis.cost_model import Amdahl, CostModel, amdahl, cost_model
 from gravbench.analysis.divergence import TAU_FLOAT32, Audit, audit
@@ -132,11 +132,8 @@ def counter_ratios(
     if not rows:
         return {}
     columns, here = np.array(rows, dtype=np.float64), sub_design(design, kept)
-    found = {
-        name: bootstrap(columns, _of(*pair), here, seed=seed, resamples=resamples)
-        for name, pair in RATIOS.items()
-    }
-    return {name: interval for name, interval in found.items() if interval is not None}
+    statistics = {name: _of(*pair) for name, pair in RATIOS.items()}
+    return bootstraps(columns, statistics, here, seed=seed, resamples=resamples)
 
 
 def _of(numerator: int, denominator: int) -> Statistic:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import gravbench
 from gravbench.analysis.compare import comparability_problems, compare_one, compare_runs
 from gravbench.analysis.drift import cost_per_forward
+from gravbench.analysis.limits import METHOD
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.pages import page_ns, stage_sums
 from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
@@ -60,6 +61,7 @@ def build_document(
         commands=tuple(commands),
         resamples=first.options.resamples,
         seed=first.options.seed,
+        intervals=METHOD,
         runs=tuple(_run(given, c.base) for given, c in zip(inputs, alone, strict=True)),
         comparisons=pairs,
         null=found,

@@ -144,6 +144,8 @@ class ReportDocument(StoredRecord):
     commands: tuple[str, ...]
     resamples: int
     seed: int
+    intervals: str | None = None
+    """How the intervals were made; documents without the field have plain BCa intervals."""
     runs: tuple[RunPart, ...] = Field(min_length=1)
     comparisons: tuple[PairPart, ...] = ()
     null: NullPart | None = None
