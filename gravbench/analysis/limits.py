@@ -1,8 +1,9 @@
 """Limits of a bootstrap interval: BCa and expanded percentile, of which the outer ones are reported.
 
 BCa corrects bias and skewness, but estimates both from the same few heavy-tailed rows, and where there is
-only noise to estimate it moves the limits the wrong way. Expanded percentiles (Hesterberg 2015) have Student's
-tails and the jackknife's spread, but no correction. Neither covers well everywhere; together they come close.
+only noise to estimate it moves the limits the wrong way. Expanded percentiles (Hesterberg 2015) have
+Student's tails and the jackknife's spread, but no correction. Neither covers well everywhere; together they
+come close.
 """
 
 from __future__ import annotations
