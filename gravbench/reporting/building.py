@@ -19,6 +19,7 @@ from gravbench.errors import GravbenchError
 from gravbench.reporting.cautions import cautions_of
 from gravbench.reporting.document import (
     ArmPart,
+    GatePart,
     NullPart,
     PairPart,
     PairTimes,
@@ -42,6 +43,7 @@ class ReportInput:
     options: AnalysisOptions = field(default_factory=AnalysisOptions)
     sources: Mapping[str, SampleSource] = field(default_factory=dict)
     pieces: Mapping[int, str] = field(default_factory=dict)
+    gate: GatePart | None = None
 
 
 def build_document(
@@ -108,6 +110,7 @@ def _run(given: ReportInput, analysis: RunAnalysis) -> RunPart:
         cautions=cautions_of(run, analysis, arms),
         signatures=dict(sorted({s.metric: s.signature for own in run.scores.values() for s in own}.items())),
         pieces={i: given.pieces[i] for i in sorted(used) if i in given.pieces},
+        gate=given.gate,
     )
 
 

@@ -59,6 +59,22 @@ def test_report_of_two_runs_shows_the_null(runs: Path, tmp_path: Path) -> None:
     assert found[1] == found[2] != "0"
 
 
+def test_a_report_holds_the_run_against_reference_outputs(runs: Path, tmp_path: Path) -> None:
+    """By default the shipped ones, made by another model; then those of the very run."""
+    out, blessed = tmp_path / "report.html", tmp_path / "references"
+    arguments = ["report", str(runs / "a"), "--out", str(out), "--resamples", "200"]
+    assert run_command_line(arguments) == 0
+    (gate,) = html.fromstring(out.read_text("utf-8")).xpath("//div[@class='gate']")
+    assert "not comparable, not a pass" in gate.text_content()
+    assert "reference_outputs/smoke" in gate.text_content()
+    bless = ["bless", str(runs / "a"), "--to", str(blessed), "--reason", "a test", "--who", "test"]
+    assert run_command_line(bless) == 0
+    assert run_command_line([*arguments, "--reference", str(blessed / "smoke")]) == 0
+    (gate,) = html.fromstring(out.read_text("utf-8")).xpath("//div[@class='gate']")
+    assert gate.xpath("./p/strong/text()") == ["pass"]
+    assert {"token_identity", "tokens_per_round"} <= set(gate.xpath(".//tbody/tr/td[2]/text()"))
+
+
 def test_publish_writes_a_folder_and_the_list(runs: Path, tmp_path: Path) -> None:
     root = tmp_path / "reports"
     arguments = ["report", str(runs / "a"), "--publish", "smoke-toy", "--to", str(root), "--resamples", "200"]
@@ -76,6 +92,7 @@ def test_publish_writes_a_folder_and_the_list(runs: Path, tmp_path: Path) -> Non
         (["nothing-here", "--out", "x.html"], 2, "no run here"),
         (["{a}", "--publish", "../up"], 2, "--publish"),
         (["{a}", "--out", "/proc/nowhere/x.html"], 2, "not writable"),
+        (["{a}", "--out", "x.html", "--reference", "nowhere"], 5, "no reference outputs here"),
     ],
 )
 def test_wrong_use_is_one_line(
