@@ -62,6 +62,8 @@ class GroupRow(Record):
     identical: int
     decode: SpeedEstimate | None
     request: SpeedEstimate | None
+    page: SpeedEstimate | None = None
+    """Whole pages; absent for groups without pages, and in documents older than the field."""
     counters: dict[str, Interval]
     quality: dict[str, QualityDifference]
 
@@ -199,18 +201,21 @@ def _group(
     seed, resamples = options.seed, min(options.resamples, GROUP_RESAMPLES)
     own_scores = run.unit_scores(arm)
     base_scores = run.unit_scores(BASE) if against else own_scores
+
+    def speed(time_of: TimeOf) -> SpeedEstimate | None:
+        if not against:
+            return None
+        return estimate_speedup(units, BASE, arm, time_of, design=here, seed=seed, resamples=resamples)
+
     return GroupRow(
         kind=kind,
         label=label,
         n=len(units),
         failed=sum(unit.records[arm].status != "ok" for unit in units),
         identical=sum(is_identical(u.records[BASE], u.records[arm]) for u in units) if against else 0,
-        decode=estimate_speedup(units, BASE, arm, decode_ns, design=here, seed=seed, resamples=resamples)
-        if against
-        else None,
-        request=estimate_speedup(units, BASE, arm, request_ns, design=here, seed=seed, resamples=resamples)
-        if against
-        else None,
+        decode=speed(decode_ns),
+        request=speed(request_ns),
+        page=speed(page_ns),
         counters=counter_ratios(units, arm, here, seed=seed, resamples=resamples),
         quality=quality_differences(
             [base_scores[i] for i in kept],
