@@ -1,4 +1,4 @@
-"""The gate on the page: its outcome in a sentence, its rules as a table, failures first."""
+"""The gate on the page: its outcome in a sentence, then its rules, failures first and passes folded away."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ _SHOWN: dict[GateStatus, tuple[str, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownGate:
-    """The gate of one run. `remarks` are its problems, its notices and the rules it did not apply."""
+    """The gate of one run: `table` of rules a reader must look at, `passed` of the others.
+
+    `remarks` are its problems, its notices and the rules it did not apply.
+    """
 
     title: str
     answer: str
     mood: Mood
     detail: str
     table: Table | None
+    passed: Table | None
     remarks: tuple[str, ...]
 
 
@@ -43,15 +47,15 @@ def _shown(gate: GatePart, *, name: str) -> ShownGate:
     of = f" of {name}" if name else ""
     judged = [row for row in gate.rows if row.status in _SHOWN]
     order = list(_SHOWN)
-    rows = [_cells(row) for row in sorted(judged, key=lambda row: order.index(row.status))]
-    columns = ("verdict", "strategy", "rule", "observed", "limit", "explanation")
+    judged.sort(key=lambda row: order.index(row.status))
     answer, mood, detail = _outcome(gate, judged)
     return ShownGate(
         title=f"Gate{of}",
         answer=answer,
         mood=mood,
         detail=detail,
-        table=table(f"Gate{of}: verdicts", columns, rows, left=frozenset({0, 1, 2, 5})) if rows else None,
+        table=_table(f"Gate{of}: verdicts", [row for row in judged if row.status != "pass"]),
+        passed=_table(f"Gate{of}: rules that passed", [row for row in judged if row.status == "pass"]),
         remarks=(*gate.problems, *_not_applied(gate), *gate.notices),
     )
 
@@ -66,6 +70,11 @@ def _outcome(gate: GatePart, judged: list[GateRow]) -> tuple[str, Mood, str]:
     counted = ", ".join(f"{counts[status]} {word}" for status, (word, _) in _SHOWN.items() if counts[status])
     failed = gate.outcome == "fail"
     return "FAIL" if failed else "pass", "no" if failed else "yes", f"{against}: {counted}."
+
+
+def _table(caption: str, rows: list[GateRow]) -> Table | None:
+    columns = ("verdict", "strategy", "rule", "observed", "limit", "explanation")
+    return table(caption, columns, [_cells(r) for r in rows], left=frozenset({0, 1, 2, 5})) if rows else None
 
 
 def _cells(row: GateRow) -> tuple[str | Cell, ...]:
