@@ -1,13 +1,15 @@
 """Acceptance from the per-round log: histogram, and acceptance by draft position.
 
 Positions behind the end of the output tell nothing about the drafter: in a round cut by EOS or the budget
-they leave the risk set (right-censored), otherwise short outputs would bend the tail downwards.
+they leave the risk set (right-censored), otherwise short outputs would bend the tail downwards. A round that
+committed less than it accepted was cut: the last of a request, of which a page has one a region.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import repeat
 
 from gravbench.records import Record
 from gravbench.store.schema import GenRecord
@@ -35,6 +37,17 @@ class Acceptance(Record):
     committed: dict[int, int]
     positions: tuple[PositionAcceptance, ...]
 
+    @property
+    def first_rejections(self) -> dict[int, int]:
+        """Draft position (from 1) -> rounds whose first rejected draft it was; absent where there is none."""
+        rejected = {p.position: p.reached - p.accepted for p in self.positions}
+        return {position: n for position, n in rejected.items() if n}
+
+    @property
+    def conditional(self) -> dict[int, float]:
+        """Draft position -> accepted there / reached; absent where no round reached it."""
+        return {p.position: p.conditional for p in self.positions if p.conditional is not None}
+
 
 def acceptance(records: Iterable[GenRecord]) -> Acceptance | None:
     """Acceptance of the ok records; `None` when no round offered a draft."""
@@ -43,20 +56,17 @@ def acceptance(records: Iterable[GenRecord]) -> Acceptance | None:
     at_risk: Counter[int] = Counter()
     reached: Counter[int] = Counter()
     accepted_at: Counter[int] = Counter()
-    for record in records:
-        for offered, accepted, committed, last in _rounds(record):
-            commits[committed] += 1
-            if not offered:
-                continue
-            histogram[accepted] += 1
-            seeded = record.arm.partition(":")[0] == "selfspec"
-            cut = last and committed < accepted + (2 if seeded else 1)
-            seen = min(accepted, committed - seeded) if cut else accepted
-            limit = seen if cut else offered
-            for position in range(1, limit + 1):
-                at_risk[position] += 1
-                reached[position] += position <= seen + 1
-                accepted_at[position] += position <= seen
+    for (offered, accepted, committed, seeded), n in _rounds(records).items():
+        commits[committed] += n
+        if not offered:
+            continue
+        histogram[accepted] += n
+        cut = committed < accepted + (2 if seeded else 1)
+        seen = min(accepted, committed - seeded) if cut else accepted
+        for position in range(1, (seen if cut else offered) + 1):
+            at_risk[position] += n
+            reached[position] += n * (position <= seen + 1)
+            accepted_at[position] += n * (position <= seen)
     if not histogram:
         return None
     return Acceptance(
@@ -76,11 +86,12 @@ def acceptance(records: Iterable[GenRecord]) -> Acceptance | None:
     )
 
 
-def _rounds(record: GenRecord) -> Iterable[tuple[int, int, int, bool]]:
-    if record.status != "ok" or record.trace is None:
-        return
-    rounds = record.trace.rounds
-    last = record.trace.counters.rounds - 1
-    columns = zip(rounds.offered, rounds.accepted, rounds.committed, strict=True)
-    for index, (offered, accepted, committed) in enumerate(columns):
-        yield offered, accepted, committed, index == last
+def _rounds(records: Iterable[GenRecord]) -> Counter[tuple[int, int, int, bool]]:
+    """How many rounds there are of each kind: offered, accepted, committed, whether a seed opens it."""
+    found: Counter[tuple[int, int, int, bool]] = Counter()
+    for record in records:
+        if record.status == "ok" and record.trace is not None:
+            rounds, seeded = record.trace.rounds, record.arm.partition(":")[0] == "selfspec"
+            assert len(rounds.offered) == len(rounds.accepted) == len(rounds.committed)
+            found.update(zip(rounds.offered, rounds.accepted, rounds.committed, repeat(seeded)))
+    return found

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, divided
+from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, bootstraps, divided
 from gravbench.analysis.counter_columns import (
     FORWARDS,
     ROUNDS,
@@ -141,13 +141,8 @@ def comparability_problems(base: LoadedRun, own: LoadedRun) -> list[str]:
 
 def counter_intervals(table: CounterTable, design: Design, options: AnalysisOptions) -> dict[str, Interval]:
     """Paired ratios own / base of tokens per round and per forward; absent where nothing was decoded."""
-    found = {
-        name: bootstrap(
-            table.columns, paired_ratio(*pair), design, seed=options.seed, resamples=options.resamples
-        )
-        for name, pair in COUNTER_RATIOS.items()
-    }
-    return {name: interval for name, interval in found.items() if interval is not None}
+    statistics = {name: paired_ratio(*pair) for name, pair in COUNTER_RATIOS.items()}
+    return bootstraps(table.columns, statistics, design, seed=options.seed, resamples=options.resamples)
 
 
 def _arm(

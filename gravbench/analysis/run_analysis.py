@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.analysis.acceptance import Acceptance, acceptance
-from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstrap, divided
+from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstraps, divided
 from gravbench.analysis.buckets import Group, groups
 from gravbench.analysis.cost_model import Amdahl, CostModel, amdahl, cost_model
 from gravbench.analysis.divergence import TAU_FLOAT32, Audit, audit
@@ -63,6 +63,8 @@ class GroupRow(Record):
     identical: int
     decode: SpeedEstimate | None
     request: SpeedEstimate | None
+    page: SpeedEstimate | None = None
+    """Whole pages; absent for groups without pages, and in documents older than the field."""
     counters: dict[str, Interval]
     quality: dict[str, QualityDifference]
 
@@ -135,11 +137,8 @@ def counter_ratios(
     if not rows:
         return {}
     columns, here = np.array(rows, dtype=np.float64), sub_design(design, kept)
-    found = {
-        name: bootstrap(columns, _of(*pair), here, seed=seed, resamples=resamples)
-        for name, pair in RATIOS.items()
-    }
-    return {name: interval for name, interval in found.items() if interval is not None}
+    statistics = {name: _of(*pair) for name, pair in RATIOS.items()}
+    return bootstraps(columns, statistics, here, seed=seed, resamples=resamples)
 
 
 def _of(numerator: int, denominator: int) -> Statistic:
@@ -222,6 +221,7 @@ def _group(
         identical=0 if base is None else sum(is_identical(u.records[base], u.records[arm]) for u in units),
         decode=speed(decode_ns),
         request=speed(request_ns),
+        page=speed(page_ns),
         counters=counter_ratios(units, arm, here, seed=seed, resamples=resamples),
         quality=quality_differences(
             [base_scores[i] for i in kept],

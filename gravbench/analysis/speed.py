@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from gravbench.analysis.acceptance import acceptance
 from gravbench.analysis.stats import Interval, bootstrap_ratio
 from gravbench.records import Counters, Record
 from gravbench.store.schema import GenRecord
@@ -24,6 +25,13 @@ class CounterSummary(Record):
     * `tau_round` = committed tokens / rounds (all a round appended, after trimming at the stop)
     * `acceptance_rate` = accepted / offered draft tokens
     * `chars_per_forward` = characters of the final text / full-model decode forwards
+    * `tau_bonus` = `accepted_draft` + 1
+    * `accept_hist[a]` = rounds that accepted `a` drafts, of those that offered any
+    * `pos_accept[j]` = share that accepted draft `j` (from 1), of the rounds that accepted `j - 1`
+    * `first_reject_pos[j]` = rounds whose first rejected draft was `j`
+
+    The last four are absent where no draft was offered. Rounds cut by EOS or the budget count in `pos_accept`
+    and `first_reject_pos` up to the cut alone.
     """
 
     tpf_all: float | None = None
@@ -31,6 +39,10 @@ class CounterSummary(Record):
     tau_round: float | None = None
     acceptance_rate: float | None = None
     chars_per_forward: float | None = None
+    tau_bonus: float | None = None
+    accept_hist: dict[int, int] | None = None
+    pos_accept: dict[int, float] | None = None
+    first_reject_pos: dict[int, int] | None = None
     samples: int
     characters: int
     decode_tokens: int
@@ -77,12 +89,17 @@ def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
     forwards = sum(trace.counters.decode_forwards for _, trace in ok)
     characters = sum(len(record.text) for record, _ in ok)
     rounds = totals["rounds"]
+    drafts = acceptance(record for record, _ in ok)
     return CounterSummary(
         tpf_all=_ratio(tokens, forwards),
         accepted_draft=_ratio(totals["draft_accepted"], rounds),
         tau_round=_ratio(tokens, rounds),
         acceptance_rate=_ratio(totals["draft_accepted"], totals["draft_offered"]),
         chars_per_forward=_ratio(characters, forwards),
+        tau_bonus=_ratio(totals["draft_accepted"] + rounds, rounds) if totals["draft_offered"] else None,
+        accept_hist=drafts.histogram if drafts else None,
+        pos_accept=drafts.conditional if drafts else None,
+        first_reject_pos=drafts.first_rejections if drafts else None,
         samples=len(ok),
         characters=characters,
         decode_tokens=tokens,

@@ -30,7 +30,7 @@ def bootstrap_ratio(
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """Ratio of sums over pairs with its paired BCa bootstrap interval, every pair on its own.
+    """Ratio of sums over pairs with its paired bootstrap interval, every pair on its own.
 
     With one pair there is no interval; with identical ratios it has no width.
     """

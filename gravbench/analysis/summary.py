@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 
 from gravbench.analysis.equality import Identity, count_identical
 from gravbench.analysis.groups import GroupQuality, quality_groups
+from gravbench.analysis.limits import METHOD
 from gravbench.analysis.pages import PagesSummary, page_ns, summarise_pages
 from gravbench.analysis.speed import (
     CounterSummary,
@@ -67,7 +68,7 @@ class StrategySummary(TaskSummary):
 class BootstrapInfo(Record):
     """How the intervals were made."""
 
-    method: Literal["paired BCa"] = "paired BCa"
+    method: str = f"paired bootstrap, {METHOD}"
     resamples: int = RESAMPLES
     confidence: float = CONFIDENCE
     seed: int

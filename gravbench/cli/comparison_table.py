@@ -13,6 +13,7 @@ from rich.text import Text
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.compare import ArmComparison, Comparison
 from gravbench.analysis.divergence import Audit
+from gravbench.analysis.limits import METHOD
 from gravbench.analysis.overall_difference import COMPOSITES, QualityDifference
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.run_difference import FieldDifference
@@ -261,7 +262,7 @@ def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
 def _legend() -> Text:
     return Text(
         "Speedup = sum of ar times / sum of own times over pairs. committed/round = tokens a round appended. "
-        "TPF = decode tokens / decode forwards of every kind. Brackets: 95% BCa bootstrap over pages. "
+        f"TPF = decode tokens / decode forwards of every kind. Brackets: 95% bootstrap over pages, {METHOD}. "
         "Points: 100 is best.",
         style="dim",
     )

@@ -11,6 +11,7 @@ from typing import get_args
 
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
+from gravbench.cli.references import policy_of, shipped_reference
 from gravbench.cli.run_loading import load_with_facts, set_up_referee
 from gravbench.cli.verdict_table import verdict_parts
 from gravbench.errors import UsageError
@@ -19,11 +20,10 @@ from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.github import step_summary, workflow_commands
 from gravbench.gate.junit import junit_xml
 from gravbench.gate.policy import Policy, load_policy
-from gravbench.gate.reference import Reference, ReferenceArm, load_reference
+from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.verdict import GateReport, Mode
 from gravbench.pipeline import suite_digest
 from gravbench.regions import PageSample
-from gravbench.resources import data_root
 from gravbench.runner.options import RunOptions
 from gravbench.runner.suite_data import open_suite_data
 from gravbench.store.files import disk_error, make_folder, write_atomic
@@ -64,7 +64,7 @@ def gate(
             report = judge_candidate(
                 candidate,
                 loaded,
-                lambda arm: _policy(arm, extra),
+                lambda arm: policy_of(arm, extra),
                 referee=setup.referee,
                 tau=setup.tau,
                 with_mde=with_mde,
@@ -86,12 +86,7 @@ def _reference_folder(given: Path | None, run: Path | None) -> Path:
         return given
     if run is None:
         raise UsageError("gate: --reference is missing", hint="For example reference_outputs/smoke.")
-    return data_root("reference_outputs") / str(RunDirectory(run).manifest().identity["suite"])
-
-
-def _policy(arm: ReferenceArm, extra: Sequence[str | Path]) -> Policy:
-    tolerances = () if arm.tolerances is None else (arm.tolerances,)
-    return load_policy([*tolerances, *extra])
+    return shipped_reference(str(RunDirectory(run).manifest().identity["suite"]))
 
 
 def _rescore(reference: Reference, suite: str | None, data: Path | None) -> GateReport:

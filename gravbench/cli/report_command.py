@@ -12,6 +12,7 @@ from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.annotations import annotated_regions
 from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.report_gate import gate_part
 from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee, suite_of
 from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.pipeline import suite_digest
@@ -34,6 +35,7 @@ def report(
     publish: str | None,
     root: Path,
     title: str | None,
+    reference: Path | None,
     referee: str | None,
     forward_cost: Path | None,
     resamples: int,
@@ -55,9 +57,15 @@ def report(
             options = AnalysisOptions(
                 seed=seed, resamples=resamples, referee=setup.referee, tau=setup.tau, forward_costs=costs
             )
-            pieces = _pieces(run.manifest, run)
             inputs.append(
-                ReportInput(run=run, name=name, options=options, sources=_sources(run), pieces=pieces)
+                ReportInput(
+                    run=run,
+                    name=name,
+                    options=options,
+                    sources=_sources(run),
+                    pieces=_pieces(run.manifest, run),
+                    gate=gate_part(run, reference=reference, setup=setup),
+                )
             )
         document = build_document(inputs, title=title, commands=(shlex.join(argv),))
     written = []

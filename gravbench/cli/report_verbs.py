@@ -29,6 +29,14 @@ def report(
     ] = None,
     to: Annotated[Path, typer.Option(help="Root of published reports.")] = Path("reports"),
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Reference outputs to hold the runs against. Default: the shipped ones of their suite.",
+            show_default=False,
+        ),
+    ] = None,
     referee: RefereeOption = None,
     forward_cost: Annotated[
         Path | None,
@@ -49,6 +57,7 @@ def report(
         publish=publish,
         root=to,
         title=title,
+        reference=reference,
         referee=referee,
         forward_cost=forward_cost,
         resamples=resamples,

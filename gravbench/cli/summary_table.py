@@ -143,7 +143,7 @@ def _legend(summary: Summary) -> str:
     confidence = f"{summary.bootstrap.confidence:.0%}"
     return (
         "TPF = decode tokens / full-model decode forwards. Speedups are sums of ar times / sums of own times "
-        f"over pairs, with the {confidence} interval of a paired BCa bootstrap."
+        f"over pairs, with the {confidence} interval of a {summary.bootstrap.method}."
     )
 
 

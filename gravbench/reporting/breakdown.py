@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from gravbench.analysis.divergence import Audit
-from gravbench.reporting.charts import Named, best_first, main_metric, metric_order, named_arms
+from gravbench.reporting.charts import (
+    Named,
+    best_first,
+    end_to_end,
+    end_to_end_column,
+    main_metric,
+    metric_order,
+    named_arms,
+)
 from gravbench.reporting.document import PairPart, ReportDocument
 from gravbench.reporting.tables import (
     Cell,
@@ -131,6 +139,7 @@ def heat_table(a: Named) -> Table | None:
     for g in a.arm.groups:
         metric = main_metric(g.quality)
         d = g.quality[metric] if metric else None
+        whole = end_to_end(g)
         rows.append(
             (
                 f"{g.kind}: {g.label}",
@@ -139,9 +148,7 @@ def heat_table(a: Named) -> Table | None:
                 number(d.own if d else None),
                 Cell(text=signed(d), tint=tint_of_points(d)),
                 Cell(text=interval(g.decode, "×"), tint=tint_of_ratio(g.decode.value if g.decode else None)),
-                Cell(
-                    text=interval(g.request, "×"), tint=tint_of_ratio(g.request.value if g.request else None)
-                ),
+                Cell(text=interval(whole, "×"), tint=tint_of_ratio(whole.value if whole else None)),
                 interval(g.counters.get("accepted_draft")),
                 interval(g.counters.get("tpf_all")),
             )
@@ -153,7 +160,7 @@ def heat_table(a: Named) -> Table | None:
         "points",
         "difference to ar",
         "decode",
-        "end to end",
+        end_to_end_column(a.arm.groups),
         "accepted_draft",
         "tpf_all",
     )

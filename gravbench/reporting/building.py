@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import gravbench
 from gravbench.analysis.compare import comparability_problems, compare_one, compare_runs
 from gravbench.analysis.drift import cost_per_forward
+from gravbench.analysis.limits import METHOD
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.pages import page_ns, stage_sums
 from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
@@ -19,6 +20,7 @@ from gravbench.errors import GravbenchError
 from gravbench.reporting.cautions import cautions_of
 from gravbench.reporting.document import (
     ArmPart,
+    GatePart,
     NullPart,
     PairPart,
     PairTimes,
@@ -42,6 +44,7 @@ class ReportInput:
     options: AnalysisOptions = field(default_factory=AnalysisOptions)
     sources: Mapping[str, SampleSource] = field(default_factory=dict)
     pieces: Mapping[int, str] = field(default_factory=dict)
+    gate: GatePart | None = None
 
 
 def build_document(
@@ -61,6 +64,7 @@ def build_document(
         commands=tuple(commands),
         resamples=first.options.resamples,
         seed=first.options.seed,
+        intervals=METHOD,
         runs=tuple(_run(given, c.base) for given, c in zip(inputs, alone, strict=True)),
         comparisons=pairs,
         null=found,
@@ -107,6 +111,7 @@ def _run(given: ReportInput, analysis: RunAnalysis) -> RunPart:
         cautions=cautions_of(run, analysis, arms),
         signatures=dict(sorted({s.metric: s.signature for own in run.scores.values() for s in own}.items())),
         pieces={i: given.pieces[i] for i in sorted(used) if i in given.pieces},
+        gate=given.gate,
     )
 
 

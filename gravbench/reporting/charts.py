@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.overall_difference import COMPOSITES
-from gravbench.analysis.run_analysis import ArmAnalysis
+from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed_estimate import SpeedEstimate
 from gravbench.arms import batch_of, is_ar
 from gravbench.reporting.document import ArmPart, ReportDocument, RunPart
@@ -67,11 +67,22 @@ def metric_order(found: Iterable[str]) -> list[str]:
     return sorted(found, key=lambda name: (name in COMPOSITES, name))
 
 
-def end_to_end(arm: ArmAnalysis) -> SpeedEstimate | None:
-    """Speedup of whole pages where the run is pages alone, else of whole requests."""
-    if arm.page is not None and (arm.request is None or arm.page.n_pairs >= arm.request.n_pairs):
-        return arm.page
-    return arm.request
+def end_to_end(given: ArmAnalysis | GroupRow) -> SpeedEstimate | None:
+    """Speedup of whole pages where the run, or the group, is pages alone, else of whole requests."""
+    return given.page if of_pages(given) else given.request
+
+
+def of_pages(given: ArmAnalysis | GroupRow) -> bool:
+    """Whether `end_to_end` is of whole pages."""
+    return given.page is not None and (given.request is None or given.page.n_pairs >= given.request.n_pairs)
+
+
+def end_to_end_column(groups: Iterable[GroupRow]) -> str:
+    """Head of a column of `end_to_end`: on a page suite it says page, on a mixed one that pages are whole."""
+    kinds = {of_pages(group) for group in groups if end_to_end(group) is not None}
+    if kinds == {True}:
+        return "page end to end"
+    return "end to end, pages whole" if True in kinds else "end to end"
 
 
 def concurrency(run: RunPart, arm: str) -> int:

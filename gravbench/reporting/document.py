@@ -58,6 +58,33 @@ class ArmPart(Record):
     hidden: int
 
 
+GateStatus = Literal["pass", "inconclusive", "warn", "missing", "fail", "off"]
+
+
+class GateRow(Record):
+    """One rule of the gate on one strategy; `observed` was held against `limit`."""
+
+    status: GateStatus
+    arm: str
+    rule: str
+    observed: float | None
+    limit: float | None
+    explanation: str
+
+
+class GatePart(Record):
+    """What the gate says of a run. `reference` is `None` when there was none to hold it against.
+
+    `problems` say why nothing was judged; then there are no rows.
+    """
+
+    reference: str | None
+    outcome: Literal["pass", "fail", "not-comparable"] | None
+    rows: tuple[GateRow, ...] = ()
+    problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
 class RunPart(Record):
     """One run: its analysis, how it was made, and what a reader must know before believing it."""
 
@@ -77,6 +104,8 @@ class RunPart(Record):
     signatures: dict[str, str]
     pieces: dict[int, str]
     """Text of each token id that occurs; empty when the tokenizer is not at hand."""
+    gate: GatePart | None = None
+    """Absent when nobody asked a gate, as in documents older than the field."""
 
 
 class PairPart(Record):
@@ -144,6 +173,8 @@ class ReportDocument(StoredRecord):
     commands: tuple[str, ...]
     resamples: int
     seed: int
+    intervals: str | None = None
+    """How the intervals were made; documents without the field have plain BCa intervals."""
     runs: tuple[RunPart, ...] = Field(min_length=1)
     comparisons: tuple[PairPart, ...] = ()
     null: NullPart | None = None

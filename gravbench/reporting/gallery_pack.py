@@ -148,10 +148,11 @@ def _strip(answer: Answer) -> dict[str, Any]:
     if answer.rounds is None:
         return {"strip": None, "aligned": False}
     rounds = strip_rounds(answer.arm, answer.rounds)
+    plain = {r: list(r) for r in set(rounds)}  # shared: a page has hundreds of rounds of a few kinds
     calls: list[list[Any]] = []
     start = 0
     for _, count in answer.requests:
-        calls.append([list(r) for r in rounds[start : start + count]])
+        calls.append([plain[r] for r in rounds[start : start + count]])
         start += count
     spelled = sum(len(r.kinds) for r in rounds) + sum(1 for tokens, _ in answer.requests if tokens)
     return {"strip": calls, "aligned": start == len(rounds) and spelled == len(answer.token_ids)}

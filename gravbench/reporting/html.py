@@ -22,6 +22,7 @@ from gravbench.reporting.charts import Chart, Named
 from gravbench.reporting.definitions import DEFINITIONS
 from gravbench.reporting.document import ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import pack_gallery
+from gravbench.reporting.gate_table import shown_gates
 from gravbench.reporting.packing import packed
 from gravbench.reporting.published import published_table
 from gravbench.reporting.tables import Table, table
@@ -95,6 +96,7 @@ def render_report(document: ReportDocument) -> str:
         script=script,
         policy=content_policy(style, script),
         headline=headline(document),
+        gates=shown_gates(document),
         verdicts=arm_verdicts(document),
         conditions=[(run.name, conditions(run)) for run in document.runs],
         measured_how=measured_how(document),

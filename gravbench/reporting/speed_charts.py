@@ -16,6 +16,7 @@ from gravbench.reporting.charts import (
     concurrency,
     described,
     end_to_end,
+    end_to_end_column,
     interval_lines,
     named_arms,
 )
@@ -85,10 +86,11 @@ def speed_by_length(document: ReportDocument) -> Chart | None:
     for a in arms:
         groups = [g for g in a.arm.groups if g.kind == "length"]
         for kind in ("decode", "request"):
-            shown = [(g, e) for g in groups if (e := getattr(g, kind)) is not None]
+            shown = [(g, e) for g in groups if (e := estimate(g, kind)) is not None]
             xs = [float(labels.index(g.label)) for g, _ in shown]
             lines += interval_lines(f"{a.label}, {_KIND[kind]}", xs, [e for _, e in shown])
         rows += [(a.label, g.label, *_group_cells(g)) for g in groups]
+    column = end_to_end_column(g for a in arms for g in a.arm.groups if g.kind == "length")
     title = "Speedup against output length"
     return Chart(
         key="length",
@@ -108,7 +110,7 @@ def speed_by_length(document: ReportDocument) -> Chart | None:
         else None,
         table=table(
             title,
-            ("strategy", "tokens", "n", "decode", "end to end", "tpf_all", "tau_round"),
+            ("strategy", "tokens", "n", "decode", column, "tpf_all", "tau_round"),
             rows,
             left=frozenset({0, 1}),
         ),
@@ -166,9 +168,9 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
     )
 
 
-def estimate(arm: ArmAnalysis, kind: str) -> SpeedEstimate | None:
-    """The arm's `decode` or `request` (end to end) speedup."""
-    return arm.decode if kind == "decode" else end_to_end(arm)
+def estimate(given: ArmAnalysis | GroupRow, kind: str) -> SpeedEstimate | None:
+    """`decode` or end-to-end speedup of a strategy, or of it on a group."""
+    return given.decode if kind == "decode" else end_to_end(given)
 
 
 def _one_a_block(arms: Sequence[Named]) -> list[Named]:
@@ -187,7 +189,7 @@ def _group_cells(g: GroupRow) -> tuple[str, ...]:
     return (
         str(g.n),
         interval(g.decode, "×"),
-        interval(g.request, "×"),
+        interval(end_to_end(g), "×"),
         interval(g.counters.get("tpf_all")),
         interval(g.counters.get("tau_round")),
     )

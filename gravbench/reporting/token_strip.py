@@ -27,8 +27,9 @@ class StripRound(NamedTuple):
 def strip_rounds(arm: str, rounds: Rounds) -> tuple[StripRound, ...]:
     """Rounds of one request. The seed opens those of `selfspec` alone; prefill's token is before them."""
     seeded = arm.partition(":")[0] == "selfspec"
-    columns = zip(rounds.offered, rounds.accepted, rounds.committed, strict=True)
-    return tuple(_round(*column, seeded=seeded) for column in columns)
+    columns = list(zip(rounds.offered, rounds.accepted, rounds.committed, strict=True))
+    kinds = {column: _round(*column, seeded=seeded) for column in set(columns)}
+    return tuple(kinds[column] for column in columns)
 
 
 def _round(offered: int, accepted: int, committed: int, *, seeded: bool) -> StripRound:

@@ -174,9 +174,15 @@ def measured_how(document: ReportDocument) -> list[str]:
         "order, in one process with the same weights, stop rule and budget; a pair never spans two sessions.",
         f"A speedup is the sum of {base}'s times over the sum of the strategy's times, over pairs in which "
         "both succeeded. Ratios of single pairs describe spread and are never the headline.",
-        f"Intervals are 95 % BCa bootstrap intervals over pages ({document.resamples:,} resamples, seed "
+        f"Intervals are 95 % {_method(document)} ({document.resamples:,} resamples, seed "
         f"{document.seed}); groups use 2,000. Composites are computed again inside every resample.",
         "Same text means equal token ids and stop reason. Where ids part, a float32 referee may call "
         "a near-tie; without a referee nothing is excused.",
         "Failed samples score worst and stay in every mean. Points run to 100, which is best.",
     ]
+
+
+def _method(document: ReportDocument) -> str:
+    if document.intervals is None:
+        return "BCa bootstrap intervals over pages"
+    return f"bootstrap intervals over pages, {document.intervals}"

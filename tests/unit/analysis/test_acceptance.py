@@ -46,3 +46,12 @@ def test_round_cut_by_the_end_leaves_the_risk_set_behind_its_last_token() -> Non
 
 def test_plain_ar_has_no_acceptance() -> None:
     assert acceptance([gen_record()]) is None
+
+
+def test_every_request_of_a_page_may_end_in_a_cut_round() -> None:
+    """Rounds of two regions one after another: the cut in the middle censors as one at the end does."""
+    found = acceptance([record([(4, 4, 3), (4, 1, 3)])])
+    assert found is not None
+    assert {p.position: p.at_risk for p in found.positions} == {1: 2, 2: 2, 3: 1, 4: 1}
+    assert found.conditional == {1: 1.0, 2: 0.5}
+    assert found.first_rejections == {2: 1}

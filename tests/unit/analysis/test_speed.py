@@ -2,8 +2,8 @@ import pytest
 from run_support import AR_STEP_NS, PREFILL_NS, ROUND_NS, gen_record
 
 from gravbench.analysis.equality import count_identical
-from gravbench.analysis.speed import decode_ns, request_ns, speedup, summarise_counters
-from gravbench.store.schema import GenError, GenRecord
+from gravbench.analysis.speed import CounterSummary, decode_ns, request_ns, speedup, summarise_counters
+from gravbench.store.schema import GenError, GenRecord, canonical_json
 
 IDS = (*range(1, 13), 0)  # 13 tokens out: 12 decode tokens
 
@@ -31,6 +31,26 @@ def test_ar_has_one_token_per_forward_and_no_acceptance_rate() -> None:
     counters = summarise_counters([gen_record(token_ids=IDS)])
     assert (counters.tpf_all, counters.tau_round, counters.accepted_draft) == (1.0, 1.0, 0.0)
     assert counters.acceptance_rate is None
+
+
+def test_acceptance_stands_among_the_counters() -> None:
+    """Two rounds of 8 offered and 4 accepted: the fifth draft is the first rejected, in both."""
+    counters = summarise_counters([gen_record(token_ids=IDS, arm="selfspec", block=8, accepted=4)])
+    assert counters.tau_bonus == 5.0
+    assert counters.accept_hist == {4: 2}
+    assert counters.pos_accept == {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0, 5: 0.0}
+    assert counters.first_reject_pos == {5: 2}
+
+
+def test_without_drafts_acceptance_was_not_measured() -> None:
+    stored = summarise_counters([gen_record(token_ids=IDS)]).model_dump(mode="json", exclude_none=True)
+    assert not stored.keys() & {"tau_bonus", "accept_hist", "pos_accept", "first_reject_pos"}
+
+
+def test_stored_counters_read_back_as_they_were() -> None:
+    counters = summarise_counters([gen_record(token_ids=IDS, arm="selfspec", block=8, accepted=4)])
+    stored = canonical_json(counters.model_dump(mode="json", exclude_none=True))
+    assert CounterSummary.model_validate_json(stored) == counters
 
 
 def test_ratios_are_of_sums_over_samples() -> None:

@@ -25,6 +25,8 @@ from gravbench.gate.rules import (
 from gravbench.store.schema import ScoreRecord
 
 TRIALS = 500
+SEEDS = (11, 12, 13, 14)
+"""Run once, after the rules stood. Seed 1 was looked at while they were made and proves nothing."""
 CROPS = 128
 FLIPS = 0.034
 FLIP_SIZE = 0.025
@@ -35,11 +37,11 @@ Trial = Callable[[np.random.Generator, Policy], bool]
 Record = Callable[[str, object], None]
 
 
-def rate(trial: Trial, *, trials: int = TRIALS, seed: int = 1) -> tuple[float, float, float]:
-    """How often `trial` fails, with the exact interval."""
+def rate(trial: Trial, *, trials: int = TRIALS) -> tuple[float, float, float]:
+    """How often `trial` fails over `trials` of every seed, with the exact interval."""
     policy = quick_policy()
-    fails = sum(trial(np.random.default_rng((seed, index)), policy) for index in range(trials))
-    return share_with_interval(fails, trials)
+    fails = sum(trial(np.random.default_rng((seed, i)), policy) for seed in SEEDS for i in range(trials))
+    return share_with_interval(fails, trials * len(SEEDS))
 
 
 def counter_fails(name: str, drop: float, n: int = CROPS) -> Trial:
@@ -165,7 +167,7 @@ def test_same_commit_twice_raises_few_alarms(rule: str, trial: Trial, record_pro
 
 @pytest.mark.parametrize("rule", ["tokens_per_round", "tokens_per_forward", "forwards_per_sample"])
 def test_five_percent_fewer_accepted_tokens_on_128_crops_is_found(rule: str, record_property: Record) -> None:
-    share, low, high = rate(counter_fails(rule, 0.05))
+    share, low, high = rate(counter_fails(rule, 0.05), trials=125)
     record_property(f"found at -5 %, {rule}", f"{share:.3f} [{low:.3f}, {high:.3f}]")
     assert share >= 0.95
 
@@ -178,7 +180,7 @@ def test_accuracy_drop_beyond_its_margin_is_found(
     points_lost: float, tasks: tuple[str, ...], record_property: Record
 ) -> None:
     """The margin is 0.2 points, of a component and of the composite."""
-    share, low, high = rate(accuracy_fails(points_lost, tasks=tasks), trials=200)
+    share, low, high = rate(accuracy_fails(points_lost, tasks=tasks), trials=50)
     record_property(f"found at -{points_lost} points, {tasks}", f"{share:.3f} [{low:.3f}, {high:.3f}]")
     assert share >= 0.95
 
@@ -190,5 +192,5 @@ def test_speed_at_its_floor_alarms_no_oftener_than_the_level_says() -> None:
 
 
 def test_flips_far_beyond_the_null_are_found() -> None:
-    share, _, _ = rate(flips_fail(0.15), trials=200)
+    share, _, _ = rate(flips_fail(0.15), trials=50)
     assert share >= 0.95
