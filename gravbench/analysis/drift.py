@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats as scipy_stats
 
-from gravbench.analysis.bootstrap import CONFIDENCE, Floats
+from gravbench.analysis.bootstrap import CONFIDENCE, Floats, cluster_sums, design_of
 from gravbench.analysis.loaded import Unit
+from gravbench.analysis.shared_forwards import shared_groups
 from gravbench.records import Record
 
 MIN_PAIRS = 24
@@ -89,21 +90,30 @@ def measure_steadiness(units: Sequence[Unit], base: str, own: str) -> Steadiness
 def cost_per_forward(units: Sequence[Unit], base: str, own: str) -> tuple[Floats, Floats]:
     """Slots [n] in order and decode nanoseconds per decode forward of (base, own) [n, 2].
 
-    Per forward, so that neither the length of an output nor its acceptance moves it.
+    Per forward, so that neither the length of an output nor its acceptance moves it. A row is a sample, or
+    the samples of one batch together.
     """
-    rows: list[tuple[float, float, float]] = []
-    for unit in units:
-        costs = [_cost(unit, arm) for arm in (base, own)]
-        if costs[0] is not None and costs[1] is not None:
-            slot = sum(unit.records[arm].slot for arm in (base, own)) / 2
-            rows.append((slot, costs[0], costs[1]))
-    table = np.array(sorted(rows), dtype=np.float64).reshape(-1, 3)
-    return table[:, 0], table[:, 1:]
+    kept = [unit for unit in units if all(_spent(unit, arm) for arm in (base, own))]
+    if not kept:
+        return np.zeros(0), np.zeros((0, 2))
+    table = np.array(
+        [
+            (sum(u.records[arm].slot for arm in (base, own)) / 2, *_spent(u, base), *_spent(u, own), 1.0)
+            for u in kept
+        ]
+    )
+    groups = shared_groups([unit.records[own] for unit in kept])
+    if groups is not None:
+        table = cluster_sums(table, design_of([str(group) for group in groups], [""] * len(kept)))
+    rows = np.column_stack((table[:, 0] / table[:, 5], table[:, 1] / table[:, 2], table[:, 3] / table[:, 4]))
+    rows = rows[np.lexsort(rows.T[::-1])]
+    return rows[:, 0], rows[:, 1:]
 
 
-def _cost(unit: Unit, arm: str) -> float | None:
+def _spent(unit: Unit, arm: str) -> tuple[int, int] | tuple[()]:
+    """Decode nanoseconds and forwards of an ok record that has both, else nothing."""
     record = unit.records[arm]
     if record.status != "ok" or record.trace is None:
-        return None
+        return ()
     forwards, spent = record.trace.counters.decode_forwards, record.trace.times.decode_ns
-    return spent / forwards if forwards and spent else None
+    return (spent, forwards) if forwards and spent else ()

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from gravbench.analysis.acceptance import acceptance
+from gravbench.analysis.bootstrap import independent
+from gravbench.analysis.shared_forwards import time_design
 from gravbench.analysis.stats import Interval, bootstrap_ratio
 from gravbench.records import Counters, Record
 from gravbench.store.schema import GenRecord
@@ -125,24 +127,25 @@ def speedup(
 ) -> Speedup | None:
     """Speedup over (base, own) pairs in which both are ok and timed; `None` without time to divide by."""
     timed = [
-        (base_time, own_time)
+        (base_time, own_time, own)
         for base, own in pairs
         if base.status == own.status == "ok"
         and (base_time := time_of(base)) is not None
         and (own_time := time_of(own)) is not None
         and base_time + own_time > 0  # one-token answers have no decode rounds
     ]
-    if not any(own for _, own in timed):
+    if not any(own_time for _, own_time, _ in timed):
         return None
-    times = np.array(timed, dtype=np.float64)  # [pairs, 2]
-    interval = bootstrap_ratio(times[:, 0], times[:, 1], seed=seed)
+    times = np.array([pair[:2] for pair in timed], dtype=np.float64)  # [pairs, 2]
+    design = time_design(independent(len(timed)), [own for _, _, own in timed])
+    interval = bootstrap_ratio(times[:, 0], times[:, 1], design=design, seed=seed)
     return Speedup(
         value=interval.value,
         low=interval.low,
         high=interval.high,
         n_pairs=len(timed),
-        base_ns=sum(base for base, _ in timed),
-        own_ns=sum(own for _, own in timed),
+        base_ns=int(times[:, 0].sum()),
+        own_ns=int(times[:, 1].sum()),
     )
 
 

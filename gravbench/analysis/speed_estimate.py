@@ -12,6 +12,7 @@ import numpy as np
 
 from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, design_of, ratio
 from gravbench.analysis.loaded import Unit
+from gravbench.analysis.shared_forwards import time_design
 from gravbench.records import Record
 from gravbench.store.schema import GenRecord
 
@@ -19,7 +20,7 @@ TimeOf = Callable[[GenRecord], int | None]
 
 
 class SpeedEstimate(Interval):
-    """`value` = base_ns / own_ns over `n_pairs` pairs in `n_clusters` pages.
+    """`value` = base_ns / own_ns over `n_pairs` pairs in `n_clusters` pages, or batches of crops.
 
     `geometric_mean`, `median`, `p10` and `p90` are of the per-pair ratios with both times above 0; `None`
     when there is none.
@@ -66,7 +67,7 @@ def estimate_speedup(
     kept, times = timed_rows(units, base, own, time_of)
     if not kept or times[:, 1].sum() == 0:
         return None
-    here = sub_design(design, kept)
+    here = time_design(sub_design(design, kept), [units[index].records[own] for index in kept])
     found = bootstrap(times, ratio, here, seed=seed, resamples=resamples)
     if found is None:
         return None

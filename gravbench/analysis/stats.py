@@ -7,6 +7,7 @@ import numpy as np
 from gravbench.analysis.bootstrap import (
     CONFIDENCE,
     RESAMPLES,
+    Design,
     Floats,
     Interval,
     bootstrap,
@@ -26,18 +27,20 @@ def bootstrap_ratio(
     numerator: Floats,
     denominator: Floats,
     *,
+    design: Design | None = None,
     seed: int,
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """Ratio of sums over pairs with its paired bootstrap interval, every pair on its own.
+    """Ratio of sums over pairs with its paired bootstrap interval, every pair on its own unless `design`
+    says otherwise.
 
     With one pair there is no interval; with identical ratios it has no width.
     """
     found = bootstrap(
         np.column_stack((numerator, denominator)),
         ratio,
-        independent(len(numerator)),
+        design or independent(len(numerator)),
         seed=seed,
         resamples=resamples,
         confidence=confidence,

@@ -23,6 +23,7 @@ from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
 from gravbench.analysis.pieces import pieces_of
 from gravbench.analysis.run_difference import identity_differences, sample_problem
+from gravbench.analysis.shared_forwards import time_design
 from gravbench.analysis.speed import decode_ns
 from gravbench.analysis.speed_estimate import sub_design, timed_rows
 from gravbench.arms import base_of, is_ar
@@ -246,7 +247,8 @@ def _speed(test: ArmUnderTest) -> list[Verdict]:
     if test.base is None:
         return []
     kept, times = timed_rows(test.run.units, test.base, test.arm, decode_ns)
-    design = sub_design(test.design, kept)
+    own = [test.run.units[index].records[test.arm] for index in kept]
+    design = time_design(sub_design(test.design, kept), own)
     return [judge_speed(times, test.policy.rules.speed, test.policy, arm=test.arm, design=design)]
 
 
