@@ -18,6 +18,7 @@ from gravbench.analysis.overall_difference import COMPOSITES, QualityDifference
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.run_difference import FieldDifference
 from gravbench.analysis.speed_estimate import SpeedEstimate
+from gravbench.arms import AR
 
 NOT_MEASURED = "-"
 SHOWN_FIELDS = 12
@@ -61,20 +62,20 @@ def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
         parts.append(_group_table(arm))
         parts += [Text(line) for line in _machine_lines(arm)]
         if arm.identity is not None:
-            parts += _audit_lines(f"{arm.arm} against ar", arm.identity)
+            parts += _audit_lines(f"{arm.arm} against {arm.base or AR}", arm.identity)
     return [*parts, _legend()]
 
 
 def _verdict_lines(arm: ArmAnalysis) -> list[str]:
-    audit = arm.identity
+    audit, base = arm.identity, arm.base or AR
     lines = []
     if audit is not None:
-        lines.append(f"{arm.arm}: same tokens as ar on {audit.identical} of {audit.compared} samples.")
+        lines.append(f"{arm.arm}: same tokens as {base} on {audit.identical} of {audit.compared} samples.")
     if arm.decode is not None:
-        request = f", {_times(arm.request)} for whole requests" if arm.request else ""
-        page = f", {_times(arm.page)} for whole pages" if arm.page else ""
+        request = f", {_times(arm.request, base)} for whole requests" if arm.request else ""
+        page = f", {_times(arm.page, base)} for whole pages" if arm.page else ""
         lines.append(
-            f"{arm.arm}: {_times(arm.decode)} in decoding{request}{page}; {arm.decode.n_pairs} pairs."
+            f"{arm.arm}: {_times(arm.decode, base)} in decoding{request}{page}; {arm.decode.n_pairs} pairs."
         )
     for name, d in arm.quality.items():
         if name in COMPOSITES:
@@ -268,10 +269,10 @@ def _legend() -> Text:
     )
 
 
-def _times(speed: SpeedEstimate) -> str:
-    """`2.1x [1.9, 2.3] as fast`, and a word on an interval that holds 1."""
+def _times(speed: SpeedEstimate, base: str) -> str:
+    """`2.1x [1.9, 2.3] as fast as ar`, and a word on an interval that holds 1."""
     unsure = speed.low is None or speed.high is None or speed.low <= 1 <= speed.high
-    return f"{_interval(speed, 'x')} as fast as ar{' (not surely different)' if unsure else ''}"
+    return f"{_interval(speed, 'x')} as fast as {base}{' (not surely different)' if unsure else ''}"
 
 
 def _interval(interval: Interval | None, unit: str = "", *, digits: int = 2) -> str:

@@ -48,7 +48,8 @@ def headline(document: ReportDocument) -> str:
             same = ""
             if (audit := a.arm.identity) is not None:
                 same = f"; {audit.identical} of {audit.compared} outputs are token-identical to ar"
-            return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as ar{request}{same}."
+            against = a.arm.base or BASE
+            return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as {against}{request}{same}."
     return "No speedup was measured in these runs."
 
 
@@ -169,7 +170,13 @@ def _quality(a: Named) -> Answered:
 def measured_how(document: ReportDocument) -> list[str]:
     """How the numbers came about, a sentence each."""
     base = BASE
+    batches = any(concurrency(run, part.arm) > 1 for run in document.runs for part in run.arms)
+    shared = (
+        "Requests that decode together share the time of each forward equally, strategies are held against "
+        f"{base} at the same number of requests, and crops of one batch are one cluster of the intervals."
+    )
     return [
+        *([shared] if batches else []),
         f"Every sample is decoded by {base} and by each strategy one after the other, in alternating "
         "order, in one process with the same weights, stop rule and budget; a pair never spans two sessions.",
         f"A speedup is the sum of {base}'s times over the sum of the strategy's times, over pairs in which "
