@@ -42,6 +42,10 @@ class Backend(Protocol):
         """Answers in the order of `requests`; as many decode together as the strategy's `batch` says."""
         ...
 
+    def settle(self) -> None:
+        """Do what would otherwise fall into somebody's time; called between requests, outside every clock."""
+        ...
+
     def close(self) -> None: ...
 
 

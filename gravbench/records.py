@@ -97,7 +97,12 @@ class Counters(Record):
 
 
 class Times(Record):
-    """Nanoseconds of a monotonic clock, per stage of one request; `None` = not measured."""
+    """Nanoseconds of a monotonic clock, per stage of one request; `None` = not measured.
+
+    Requests that decode together share the time of a forward equally. `forward_share` is their share of
+    the forwards themselves: a decode forward of n requests counts 1/n. It belongs here, since like a time
+    it depends on who else was under way.
+    """
 
     image_ns: int | None = None
     vision_ns: int | None = None
@@ -106,6 +111,7 @@ class Times(Record):
     verify_ns: int | None = None
     decode_ns: int | None = None
     total_ns: int | None = None
+    forward_share: float | None = None
 
 
 class Trace(Record):

@@ -180,6 +180,9 @@ class FakeBackend:
         self.batches.append(tuple(request.sample_id for request in requests))
         return [self.generate(request, decode) for request in requests]
 
+    def settle(self) -> None:
+        """Nothing to do between requests."""
+
     def close(self) -> None:
         self.closed = True
 

@@ -72,12 +72,14 @@ def next_logits(
     with torch.inference_mode():
         trace = TraceRecorder(lambda: 0)
         state, logits = model.prefill(request, budget=len(prefix) + 1, window=rows, trace=trace)
-        for start in range(0, len(prefix), rows):
-            piece = tuple(prefix[start : start + rows])
-            logits = model.forward(state, Window(piece, CAUSAL))[-1]
-            model.keep(state, len(piece))
-        model.release(state)
-        return logits.float().cpu().clone()
+        try:
+            for start in range(0, len(prefix), rows):
+                piece = tuple(prefix[start : start + rows])
+                logits = model.forward(state, Window(piece, CAUSAL))[-1]
+                model.keep(state, len(piece))
+            return logits.float().cpu().clone()
+        finally:
+            model.release(state)
 
 
 def measured_tau(
@@ -125,13 +127,15 @@ def _all_top_two(
     with torch.inference_mode():
         trace = TraceRecorder(lambda: 0)
         state, _ = model.prefill(request, budget=len(ids) + 1, window=rows, trace=trace)
-        for start in range(0, len(ids), rows):
-            piece = tuple(ids[start : start + rows])
-            top = model.forward(state, Window(piece, CAUSAL)).float().topk(2, dim=-1)
-            for values, indices in zip(top.values.tolist(), top.indices.tolist(), strict=True):
-                found.append((values[0] - values[1], (indices[0], indices[1])))
-            model.keep(state, len(piece))
-        model.release(state)
+        try:
+            for start in range(0, len(ids), rows):
+                piece = tuple(ids[start : start + rows])
+                top = model.forward(state, Window(piece, CAUSAL)).float().topk(2, dim=-1)
+                for values, indices in zip(top.values.tolist(), top.indices.tolist(), strict=True):
+                    found.append((values[0] - values[1], (indices[0], indices[1])))
+                model.keep(state, len(piece))
+        finally:
+            model.release(state)
     return found
 
 

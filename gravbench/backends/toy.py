@@ -130,8 +130,14 @@ class ToyModel:
         state.cached.extend(state.pending[:rows])
         state.pending = []
 
+    def expect(self, requests: int) -> None:
+        """No memory to make."""
+
     def release(self, state: ToyState) -> None:
         state.cached.clear()
+
+    def abandon(self) -> None:
+        """Nothing is held but by its state."""
 
     def _continuation(self, state: ToyState, seen: tuple[int, ...]) -> int:
         """Next token after exactly `seen`: the script's while on it, else a hash; past its end, EOS."""
@@ -195,6 +201,9 @@ class ToyBackend:
 
     def generate_batch(self, requests: Sequence[Request], decode: DecodeConfig) -> list[Generation]:
         return answer_requests(self.step_model, requests, decode, detokenize=detokenize, clock=self._clock)
+
+    def settle(self) -> None:
+        """Nothing to do between requests."""
 
     def close(self) -> None:
         """Nothing to release."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from gravbench.backends.glm.assumptions import assumptions
 from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, read_checkpoint
-from gravbench.backends.glm.graphs import cuda_record
+from gravbench.backends.glm.graphs import CudaRecorder
 from gravbench.backends.glm.loading import load
 from gravbench.backends.glm.request import strip_thinking
 from gravbench.backends.glm.step_model import GlmStepModel
@@ -57,9 +58,10 @@ class TransformersLocal:
         self._digest: str | None = None
         try:
             loaded = load(self._files, device=place, dtype=DTYPES[dtype])
+            recorder = CudaRecorder(place) if cuda_graphs else None
             info = _model_info(self._files, loaded.eos_token_ids, loaded.model.config.text_config)
             with torch.inference_mode():
-                self.step_model = GlmStepModel(loaded, info, record=cuda_record if cuda_graphs else None)
+                self.step_model = GlmStepModel(loaded, info, record=recorder)
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise EngineError(f"{folder}: out of memory while loading on {device}") from error
         self._tokenizer = loaded.tokenizer
@@ -97,12 +99,10 @@ class TransformersLocal:
 
     def generate_batch(self, requests: Sequence[Request], decode: DecodeConfig) -> list[Generation]:
         try:
-            with torch.inference_mode():
-                answers = answer_requests(
+            with self._on_device():
+                return answer_requests(
                     self.step_model, requests, decode, detokenize=self._detokenize, clock=self._clock
                 )
-                self.step_model.settle()
-                return answers
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -111,6 +111,17 @@ class TransformersLocal:
                 f"out of memory on {self._settings[0]} while decoding sample {samples}",
                 hint="use a smaller --batch-size or block, or a device with more memory",
             ) from error
+
+    def settle(self) -> None:
+        with self._on_device():
+            self.step_model.settle()
+
+    @contextmanager
+    def _on_device(self) -> Iterator[None]:
+        """No gradients; streams and recordings belong to this backend's device."""
+        device = self.step_model.decoder.device
+        with torch.inference_mode(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            yield
 
     def _detokenize(self, tokens: Sequence[int]) -> str:
         text = self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)

@@ -37,13 +37,25 @@ def answer_requests(
 def _generation(
     job: Job, answer: Decoded | RequestError, detokenize: Callable[[Sequence[int]], str]
 ) -> Generation:
+    """The record of one answer. What cannot be put into words is a fault of its request alone."""
     name = job.request.request_id
     if isinstance(answer, RequestError):
-        return Generation(request_id=name, text="", token_ids=(), stop_reason="error", error=str(answer))
-    with job.trace.stage("total"):
-        text = detokenize(answer.tokens)
+        return _failed(name, str(answer))
+    try:
+        with job.trace.stage("total"):
+            text = detokenize(answer.tokens)
+        return _complete(job, answer, text)
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+        return _failed(name, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _failed(request_id: str, reason: str) -> Generation:
+    return Generation(request_id=request_id, text="", token_ids=(), stop_reason="error", error=reason)
+
+
+def _complete(job: Job, answer: Decoded, text: str) -> Generation:
     return Generation(
-        request_id=name,
+        request_id=job.request.request_id,
         text=text,
         token_ids=answer.tokens,
         stop_reason=answer.stop_reason,

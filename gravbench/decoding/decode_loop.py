@@ -74,21 +74,22 @@ def decode_jobs(
 
     A request that cannot be decoded gives its fault and costs no other.
     """
+    if not jobs:
+        return []
     answers: dict[int, Decoded | RequestError] = {}
     waiting, lanes = iter(enumerate(jobs)), list[_Lane[StateT]]()
-    clock = jobs[0].trace.clock if jobs else None
+    clock = jobs[0].trace.clock
+    model.expect(min(batch, len(jobs)))
     try:
-        while clock is not None:
+        while True:
             _admit(model, waiting, lanes, answers, strategy=strategy, batch=batch)
             if not lanes:
                 break
             for lane in _turn(model, lanes, strategy, clock):
                 answers[lane.index] = _decoded(lane.output)
-                lanes.remove(lane)
-                model.release(lane.state)
-    finally:
-        for lane in lanes:
-            model.release(lane.state)
+    except BaseException:
+        model.abandon()
+        raise
     return [answers[index] for index in range(len(jobs))]
 
 
@@ -126,9 +127,13 @@ def _admit(
 
 
 def _turn(
-    model: StepModel[StateT], lanes: Sequence[_Lane[StateT]], strategy: Strategy, clock: Clock
+    model: StepModel[StateT], lanes: list[_Lane[StateT]], strategy: Strategy, clock: Clock
 ) -> list[_Lane[StateT]]:
-    """One forward for every lane, and what follows from it; returns the lanes that are done."""
+    """One forward for every lane, and what follows from it; takes out and returns the lanes that are done.
+
+    The last lane moves into the place of one that leaves, as its cache does: lanes stay in the order of
+    their slots, so that the logits of a batch need not be put in order.
+    """
     started = clock()
     if len(lanes) == 1:
         rows = [model.forward(lanes[0].state, lanes[0].step.window).argmax(-1).tolist()]
@@ -136,27 +141,32 @@ def _turn(
         states, windows = [lane.state for lane in lanes], [lane.step.window for lane in lanes]
         rows = model.forward_batch(states, windows).argmax(-1).tolist()
     forwarded = shares(clock() - started, len(lanes))
-    done = []
-    for lane, tokens, share in zip(lanes, rows, forwarded, strict=True):
-        kind, width = lane.step.kind, len(lane.step.window.tokens)
-        lane.job.trace.forward(kind, width, share)
-        if _go_on(model, lane, tokens[:width], strategy):
-            done.append(lane)
-    for lane, share in zip(lanes, shares(clock() - started, len(lanes)), strict=True):
+    under_way = list(lanes)
+    for lane, tokens, share in zip(under_way, rows, forwarded, strict=True):
+        width = len(lane.step.window.tokens)
+        lane.job.trace.forward(lane.step.kind, width, share, requests=len(under_way))
+        _go_on(model, lane, tokens[:width], strategy)
+    done = [lane for lane in under_way if lane.output.stop_reason is not None]
+    for lane in done:
+        last = lanes.pop()
+        if last is not lane:
+            lanes[lanes.index(lane)] = last
+        model.release(lane.state)
+    for lane, share in zip(under_way, shares(clock() - started, len(under_way)), strict=True):
         lane.job.trace.spent("decode", share)
         lane.job.trace.spent("total", share)
     return done
 
 
-def _go_on(model: StepModel[StateT], lane: _Lane[StateT], tokens: list[int], strategy: Strategy) -> bool:
-    """Hand a round its tokens; begin the next one when it ends. Whether the request is over."""
+def _go_on(model: StepModel[StateT], lane: _Lane[StateT], tokens: list[int], strategy: Strategy) -> None:
+    """Hand a round its tokens; begin the next one when it ends before the request does."""
     try:
         lane.step = lane.round.send(tokens)
+        return
     except StopIteration:
-        if lane.output.stop_reason is not None:
-            return True
+        pass
+    if lane.output.stop_reason is None:
         _begin_round(model, lane, strategy)
-    return False
 
 
 def _begin_round(model: StepModel[StateT], lane: _Lane[StateT], strategy: Strategy) -> None:

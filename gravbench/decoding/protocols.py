@@ -93,8 +93,16 @@ class StepModel(Protocol[StateT]):
         """Cache the first `rows` rows of the last window and drop the others."""
         ...
 
+    def expect(self, requests: int) -> None:
+        """Up to this many requests will be under way together, so their memory can be made at once."""
+        ...
+
     def release(self, state: StateT) -> None:
-        """The request is over; its cache may be given to another."""
+        """The request is over; the cache of the last one moves into the place of its own."""
+        ...
+
+    def abandon(self) -> None:
+        """Forget every request under way, whatever state an error left it in."""
         ...
 
 

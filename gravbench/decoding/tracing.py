@@ -34,6 +34,7 @@ class TraceRecorder:
         self._forwards_before_round = 0
         self._produced = 0
         self._freed = 0
+        self._forward_share = 0.0
         self._prompt_tokens = 0
         self._vision_tokens = 0
 
@@ -50,11 +51,12 @@ class TraceRecorder:
         """Add time to a stage that somebody else measured: this request's share of work done for several."""
         self._elapsed[name] += elapsed_ns
 
-    def forward(self, kind: ForwardKind, rows: int, elapsed_ns: int) -> None:
+    def forward(self, kind: ForwardKind, rows: int, elapsed_ns: int, *, requests: int = 1) -> None:
         """Count one full-model decode forward of `rows` rows and this request's share of its time.
 
-        The time covers reading the result; several requests in one forward share it equally.
+        The time covers reading the result; `requests` of them in one forward share it equally.
         """
+        self._forward_share += 1 / requests
         self._forwards[kind] += 1
         self._rows[kind] += rows
         self._elapsed[kind] += elapsed_ns
@@ -121,4 +123,5 @@ class TraceRecorder:
             verify_ns=elapsed.get("verify"),
             decode_ns=elapsed.get("decode"),
             total_ns=elapsed.get("total"),
+            forward_share=self._forward_share,
         )

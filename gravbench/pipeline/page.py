@@ -205,6 +205,7 @@ def _joined(page: PageSample, markdown: str, answers: Sequence[Generation]) -> G
 def joined_trace(traces: Sequence[Trace]) -> Trace:
     """Counters summed, rounds one after another, times summed where every request measured them."""
     totals = {name: sum(getattr(trace.counters, name) for trace in traces) for name in _SUMMED}
+    parts = [trace.times.forward_share for trace in traces]
     return Trace(
         counters=Counters(**totals),
         rounds=Rounds(
@@ -213,7 +214,10 @@ def joined_trace(traces: Sequence[Trace]) -> Trace:
             committed=tuple(n for t in traces for n in t.rounds.committed),
             forwards=tuple(n for t in traces for n in t.rounds.forwards),
         ),
-        times=Times(**{name: _sum_known([getattr(t.times, name) for t in traces]) for name in _STAGES}),
+        times=Times(
+            **{name: _sum_known([getattr(t.times, name) for t in traces]) for name in _STAGES},
+            forward_share=None if None in parts else sum(part for part in parts if part is not None),
+        ),
     )
 
 

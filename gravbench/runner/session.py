@@ -1,21 +1,25 @@
-"""One session: generate what the plan still misses, pair by pair, each record durable before the next."""
+"""One session: generate what the plan still misses, pair by pair, each record durable before the next.
+
+Crops that decode together are answered arm by arm; then their records are written, before the next batch.
+"""
 
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue, ValidationError
 
-from gravbench.errors import EngineError, GravbenchError
-from gravbench.pipeline import largest_batch, request_for, together
+from gravbench.arms import batch_of
+from gravbench.errors import GravbenchError
+from gravbench.pipeline import largest_batch, together
 from gravbench.pipeline.page import PageReader, PageReading
 from gravbench.protocols import Backend
-from gravbench.records import DecodeConfig, Generation, SampleTask, Trace
+from gravbench.records import SampleTask, Trace
 from gravbench.regions import PageSample
+from gravbench.runner.answering import Answering
 from gravbench.runner.folder import Claim
 from gravbench.runner.pages import budget_of, prompt_sha
 from gravbench.store.predictions import write_markdown
@@ -74,6 +78,7 @@ class Session:
     _failed: int = 0
     _sessions: int = 1
     _events: EventLog | None = field(default=None)
+    _answering: Answering = field(init=False)
 
     def run(self) -> dict[PairKey, dict[str, GenRecord]]:
         """Generate every pair that is not complete; a pair cut by a kill is done again, both arms."""
@@ -82,12 +87,19 @@ class Session:
         torn = run.repair()
         records = run.generations()
         pairs = complete_pairs(records, manifest.plan)
-        pending = _groups(manifest.plan, skip=pairs)
+        pending = _pending_pairs(manifest.plan, skip=pairs)
         earlier = run.state()
         self._sessions = (earlier.sessions if earlier else 0) + (1 if pending else 0)
         self._done = len(manifest.plan) - sum(len(group) for group in pending)
         self._failed = sum(r.status != "ok" for arms in pairs.values() for r in arms.values())
         self._events = EventLog(run)
+        self._answering = Answering(
+            suite=self.suite,
+            samples=self.samples,
+            backend=self.backend,
+            reader=self.reader,
+            log=self._log,
+        )
         try:
             self._log(
                 "session", {"session_id": self.session_id, "resumed": self.claim.resumed, "torn": list(torn)}
@@ -116,11 +128,11 @@ class Session:
         pairs: dict[PairKey, dict[str, GenRecord]],
     ) -> None:
         self.progress.start(done=self._done, total=len(self.claim.manifest.plan))
-        self._warm_up(pending)
+        groups = self._groups(pending)
+        self._warm_up(groups)
         writer = self.claim.run.gen_writer()
-        size = largest_batch(self.claim.manifest.arms)
         try:
-            for group in together(pending, lambda pair: self.samples[pair[0].sample_id].task, size=size):
+            for group in groups:
                 found: dict[PairKey, dict[str, GenRecord]] = {}
                 for entries in _by_arm(group):
                     for entry, record in zip(entries, self._records(entries, attempts), strict=True):
@@ -132,26 +144,44 @@ class Session:
                         self._failed += record.status != "ok"
                         self.progress.advance()
                         self._beat("generating")
+                    self.backend.settle()
                 pairs.update(found)
         finally:
             writer.close()
 
-    def _warm_up(self, pending: Sequence[Sequence[PlanEntry]]) -> None:
-        """One unrecorded request per task and arm; a sample that fails gives way to the next, up to a cap."""
+    def _groups(self, pending: Sequence[Sequence[PlanEntry]]) -> list[list[Sequence[PlanEntry]]]:
+        """Pairs that decode together, as the plan has them; those that are finished left out."""
+        plan, size = self.claim.manifest.plan, largest_batch(self.claim.manifest.arms)
+        left = {(pair[0].sample_id, pair[0].rep): pair for pair in pending}
+        order = dict.fromkeys((e.sample_id, e.rep) for e in sorted(plan, key=lambda e: e.slot))
+        planned = together(order, lambda key: self.samples[key[0]].task, size=size)
+        groups = [[left[key] for key in keys if key in left] for keys in planned]
+        return [group for group in groups if group]
+
+    def _warm_up(self, groups: Sequence[Sequence[Sequence[PlanEntry]]]) -> None:
+        """One unrecorded request per task and arm, then one batch per arm that has any.
+
+        A sample that fails gives way to the next, up to a cap.
+        """
         warm: dict[tuple[SampleTask, str], int] = {}
-        for group in pending:
-            task = self.samples[group[0].sample_id].task
-            for entry in group:
+        for pair in (pair for group in groups for pair in group):
+            task = self.samples[pair[0].sample_id].task
+            for entry in pair:
                 tries = warm.get((task, entry.arm), 0)
                 if tries < WARM_UP_TRIES:
-                    generation = self._call([entry])[0].generation
+                    generation = self._answering.answer([entry])[0].generation
                     warm[task, entry.arm] = WARM_UP_TRIES if generation.stop_reason != "error" else tries + 1
+        crops = [group for group in groups if self.samples[group[0][0].sample_id].task != "page"]
+        for entries in _by_arm(max(crops, key=len)) if crops else ():
+            if batch_of(entries[0].arm) > 1:
+                self._answering.answer(entries)
+        self.backend.settle()
         self._log("warm_up", {"requests": len(warm)})
 
     def _records(self, entries: Sequence[PlanEntry], attempts: Mapping[PairKey, int]) -> Iterator[GenRecord]:
         """Answer entries of one arm together; they share the moments of submission and completion."""
         submit_ns = self.clocks.monotonic_ns() - self._started_ns
-        readings = self._call(entries)
+        readings = self._answering.answer(entries)
         done_ns = self.clocks.monotonic_ns() - self._started_ns
         for entry, reading in zip(entries, readings, strict=True):
             attempt = attempts.get((entry.sample_id, entry.rep), 0) + 1
@@ -199,48 +229,6 @@ class Session:
                 "invalid_record", GenError(kind="InvalidRecord", message=message, stage="record"), None
             )
 
-    def _call(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
-        """Readings of entries of one arm. A defect costs the samples that meet it, never silently."""
-        try:
-            return self._read(entries)
-        except GravbenchError:
-            raise
-        except MemoryError as error:
-            raise EngineError(
-                f"out of memory on sample {entries[0].sample_id!r}, strategy {entries[0].arm!r}",
-                hint="Free memory, then repeat the same command: it continues where it stopped.",
-            ) from error
-        except Exception as error:
-            names = [entry.sample_id for entry in entries]
-            self._log(
-                "fault",
-                {"sample_ids": [*names], "arm": entries[0].arm, "traceback": traceback.format_exc()},
-            )
-            if len(entries) > 1:  # find out whose fault it is
-                return [reading for entry in entries for reading in self._call([entry])]
-            failed = Generation(
-                request_id=names[0],
-                text="",
-                token_ids=(),
-                stop_reason="error",
-                error=f"{type(error).__name__}: {error}",
-            )
-            return [PageReading(generation=failed, detail=None)]
-
-    def _read(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
-        arm, samples = entries[0].arm, [self.samples[entry.sample_id] for entry in entries]
-        if isinstance(samples[0], PageSample):
-            assert self.reader is not None, "a plan with pages needs a reader"
-            return [self.reader.read(samples[0], strategy=arm)]
-        requests = [request_for(s, self.suite) for s in samples if not isinstance(s, PageSample)]
-        longest = max(request.max_new_tokens for request in requests)
-        decode = DecodeConfig(strategy=arm, max_new_tokens=longest)
-        if len(requests) == 1:
-            answers = [self.backend.generate(requests[0], decode)]
-        else:
-            answers = self.backend.generate_batch(requests, decode)
-        return [PageReading(generation=answer, detail=None) for answer in answers]
-
     def _log(self, kind: str, details: Mapping[str, JsonValue]) -> None:
         if self._events is not None:
             self._events.add(kind, details, unix_time=self.clocks.unix())
@@ -271,7 +259,7 @@ class Session:
             self.progress.note(f"state.json could not be written: {second.message}")
 
 
-def _groups(plan: Sequence[PlanEntry], *, skip: Mapping[PairKey, object]) -> list[list[PlanEntry]]:
+def _pending_pairs(plan: Sequence[PlanEntry], *, skip: Mapping[PairKey, object]) -> list[list[PlanEntry]]:
     """The plan's entries by pair, in slot order, without the finished pairs."""
     groups: dict[PairKey, list[PlanEntry]] = {}
     for entry in sorted(plan, key=lambda e: e.slot):

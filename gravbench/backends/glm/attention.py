@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 
 from gravbench.backends.glm.cache import KvPool
-from gravbench.decoding.masks import Mask
 
 
 class Place(Protocol):
@@ -81,23 +79,3 @@ class Batch:
             enable_gqa=self._grouped,
         )
         return mixed.transpose(1, 2).reshape(len(query), -1)
-
-
-def reach(masks: Sequence[tuple[Mask, int]], rows: int) -> list[list[int]]:
-    """How many rows of the window each row sees, for windows given as (mask, rows) and padded to `rows`.
-
-    Padding is causal, so that every row sees itself.
-    """
-    table = []
-    for mask, own in masks:
-        causal = own if mask.causal_rows is None else min(mask.causal_rows, own)
-        table.append([own if causal <= row < own else row + 1 for row in range(rows)])
-    return table
-
-
-def batch_bias(lengths: Tensor, reaching: Tensor, *, keys: int, dtype: torch.dtype) -> Tensor:
-    """Bias [N, 1, Q, keys] for cache lengths [N] and `reach` [N, Q]."""
-    last = lengths[:, None] + reaching  # first key that is not seen
-    hidden = torch.arange(keys, device=lengths.device) >= last[:, :, None]
-    bias = torch.zeros(hidden.shape, dtype=dtype, device=lengths.device)
-    return bias.masked_fill_(hidden, torch.finfo(dtype).min).unsqueeze(1)

@@ -22,18 +22,26 @@ class KvPool:
     ) -> None:
         self.rows = torch.zeros(layers, 2, kv_heads, 1, 0, head_dim, device=device, dtype=dtype)
         self.in_use: list[KvCache] = []
+        self._expected = 1
 
     @property
     def capacity(self) -> int:
         """Rows a slot has."""
         return self.rows.shape[4]
 
+    def expect(self, slots: int) -> None:
+        """Make room for this many requests the next time the pool must grow anyway."""
+        self._expected = slots
+
     def claim(self, rows: int) -> KvCache:
         """A cache with room for `rows` rows, none of them cached yet, in the next free slot."""
-        cache = KvCache(self)
+        slot = len(self.in_use)
+        if slot >= self.rows.shape[3] or rows > self.capacity:
+            self._grow(slots=max(slot + 1, self._expected), rows=rows)
+        cache = KvCache(self, slot)
+        if self.rows.dtype is torch.float16:  # an overflow left behind would reach masked sums as NaN
+            self.rows[:, :, :, slot].zero_()
         self.in_use.append(cache)
-        cache.slot = len(self.in_use) - 1
-        self._grow(slots=len(self.in_use), rows=rows)
         return cache
 
     def release(self, cache: KvCache) -> None:
@@ -47,10 +55,12 @@ class KvPool:
             self.in_use[cache.slot] = last
             last.slot = cache.slot
 
+    def clear(self) -> None:
+        """Give all slots back, moving nothing."""
+        self.in_use.clear()
+
     def _grow(self, *, slots: int, rows: int) -> None:
         have_slots, have_rows = self.rows.shape[3:5]
-        if slots <= have_slots and rows <= have_rows:
-            return
         shape = list(self.rows.shape)
         shape[3] = max(slots, have_slots)
         shape[4] = max(-(-rows // _GRAIN) * _GRAIN, have_rows)
@@ -62,9 +72,9 @@ class KvPool:
 class KvCache:
     """One request's slot of a pool."""
 
-    def __init__(self, pool: KvPool) -> None:
+    def __init__(self, pool: KvPool, slot: int) -> None:
         self._pool = pool
-        self.slot = 0
+        self.slot = slot
         self.length = 0
 
     @property

@@ -12,7 +12,6 @@ Same numbers as the stock class to 1e-4, with about a third of its operations:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 
-from gravbench.backends.glm.attention import Batch, OneRequest, Place, batch_bias, reach
+from gravbench.backends.glm.attention import Batch, OneRequest, Place
 from gravbench.backends.glm.cache import KvCache, KvPool
 from gravbench.backends.glm.linear import Linear
 from gravbench.backends.glm.rope import Rope, rotate
@@ -98,6 +97,7 @@ class GlmDecoder:
         self._single = SingleRow(g, rotary_dim=self.rope.rotary_dim, like=weight)
         self._grouped = g.heads != g.kv_heads
         self._masks: dict[tuple[Mask, int], Tensor] = {}
+        self._keys = torch.arange(0, device=self.device)
 
     def new_pool(self) -> KvPool:
         """An empty pool of caches for this decoder."""
@@ -109,6 +109,12 @@ class GlmDecoder:
             device=self.device,
             dtype=self.dtype,
         )
+
+    def key_numbers(self, keys: int) -> Tensor:
+        """0 .. keys - 1 on the device."""
+        if keys > len(self._keys):
+            self._keys = torch.arange(keys, device=self.device)
+        return self._keys[:keys]
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings [Q, width] of token ids [Q]."""
@@ -135,7 +141,7 @@ class GlmDecoder:
         """As `forward` for N requests of Q rows each.
 
         embedded [N * Q, width]; turn [N * Q, 1, rotary_dim / 2]; `written` and `bias` are those of
-        `attention.Batch`, made by `batch_inputs`.
+        `attention.Batch`.
         """
         stream = _doubled_stream(embedded)
         self._rows(stream, turn, Batch(pool, written=written, bias=bias, grouped=self._grouped))
@@ -199,22 +205,6 @@ class GlmDecoder:
             kept[:, cache.capacity - rows :].masked_fill_(hidden, torch.finfo(self.dtype).min)
             kept = self._masks[mask, rows] = kept.to(self.device)
         return kept[:, cache.capacity - rows - cache.length :]
-
-
-def batch_inputs(
-    caches: Sequence[KvCache], masks: Sequence[tuple[Mask, int]], *, rows: int, keys: int, like: Tensor
-) -> tuple[Tensor, Tensor]:
-    """`written` and `bias` of a batch whose windows are padded to `rows`, in the device and dtype of `like`.
-
-    `caches` fill the first slots of their pool, in any order; `keys` is at least the longest cache + `rows`.
-    """
-    lengths = torch.tensor([cache.length for cache in caches], device=like.device)
-    starts = torch.tensor(
-        [cache.slot * cache.capacity + cache.length for cache in caches], device=like.device
-    )
-    written = (starts[:, None] + torch.arange(rows, device=like.device)).flatten()
-    reaching = torch.tensor(reach(masks, rows), device=like.device)
-    return written, batch_bias(lengths, reaching, keys=keys, dtype=like.dtype)
 
 
 def _doubled_stream(embedded: Tensor) -> Tensor:

@@ -1,21 +1,21 @@
 """Forwards of fixed shape that are recorded once and replayed: CUDA graphs for decoding.
 
-A decode forward of a small model is bound by launching its kernels. A forward over N requests, Q rows each
-and K keys always launches the same ones, with positions, cache places and visibility as data, so it can be
-recorded. K is rounded up to a few lengths; keys beyond a request's own are hidden by the bias.
+A decode forward of a small model is bound by launching its kernels. A forward of one shape always launches
+the same ones, so it can be recorded. Key counts are rounded up to a few lengths; keys beyond a request's own
+are hidden.
 
-A shape runs unrecorded when it is first met and is recorded by `settle`, which the backend calls between
-requests: no recording falls into anybody's time.
+A shape runs unrecorded when it is first met and is recorded by `settle`, which is called between requests
+and outside every clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from gravbench.backends.glm.batch import Shape, forward_rows
 from gravbench.backends.glm.cache import KvPool
 from gravbench.backends.glm.decoder import GlmDecoder
 from gravbench.errors import EngineError
@@ -23,43 +23,9 @@ from gravbench.errors import EngineError
 SHORTEST_KEYS = 512
 
 Work = Callable[[], Tensor]
-Record = Callable[[Work], Work]
-"""Turns work into something that repeats it on the same memory and returns the same output tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Requests, rows of each, keys they may see."""
-
-    requests: int
-    rows: int
-    keys: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """tokens, positions, written [N * Q] and bias [N, 1, Q, K]: all that differs between two forwards."""
-
-    tokens: Tensor
-    positions: Tensor
-    written: Tensor
-    bias: Tensor
-
-    def fill(self, other: Inputs) -> None:
-        """Take over the values of `other`."""
-        self.tokens.copy_(other.tokens)
-        self.positions.copy_(other.positions)
-        self.written.copy_(other.written)
-        self.bias.copy_(other.bias)
-
-    def clone(self) -> Inputs:
-        """A copy on memory of its own."""
-        return Inputs(
-            tokens=self.tokens.clone(),
-            positions=self.positions.clone(),
-            written=self.written.clone(),
-            bias=self.bias.clone(),
-        )
+Recorder = Callable[[Work], Work]
+"""Turns work into something that repeats it on the same memory. Its output is valid until the next replay
+of anything it recorded."""
 
 
 def rounded_keys(needed: int, *, capacity: int) -> int:
@@ -70,25 +36,13 @@ def rounded_keys(needed: int, *, capacity: int) -> int:
     return max(needed, min(keys, capacity))
 
 
-def forward(decoder: GlmDecoder, pool: KvPool, inputs: Inputs) -> Tensor:
-    """Logits [N * Q, V] of one batch."""
-    hidden = decoder.forward_batch(
-        decoder.embed(inputs.tokens),
-        decoder.rope.at(inputs.positions),
-        pool,
-        written=inputs.written,
-        bias=inputs.bias,
-    )
-    return decoder.logits(hidden)
-
-
 class GraphedForwards:
     """Recorded forwards of one decoder over one pool."""
 
-    def __init__(self, decoder: GlmDecoder, pool: KvPool, *, record: Record) -> None:
+    def __init__(self, decoder: GlmDecoder, pool: KvPool, *, record: Recorder) -> None:
         self._decoder, self._pool, self._record = decoder, pool, record
-        self._recorded: dict[Shape, tuple[Inputs, Work]] = {}
-        self._met: dict[Shape, Inputs] = {}
+        self._recorded: dict[Shape, tuple[Tensor, Work]] = {}
+        self._met: list[Shape] = []
         self._memory = self._where()
 
     @property
@@ -96,29 +50,48 @@ class GraphedForwards:
         """What is recorded, in the order it was."""
         return tuple(self._recorded)
 
-    def __call__(self, shape: Shape, inputs: Inputs) -> Tensor:
-        """Logits [N * Q, V], valid until the next forward of this shape."""
+    def __call__(self, shape: Shape, numbers: Tensor) -> Tensor:
+        """Logits [N * Q, V], valid until the next forward."""
         self._forget_if_moved()
         if (found := self._recorded.get(shape)) is None:
-            self._met[shape] = inputs
-            return forward(self._decoder, self._pool, inputs)
+            if shape not in self._met:
+                self._met.append(shape)
+            return forward_rows(self._decoder, self._pool, numbers, shape)
         own, replay = found
-        own.fill(inputs)
+        own.copy_(numbers)
         return replay()
 
     def settle(self) -> None:
-        """Record the shapes met since the last call. Call it when no request is under way.
+        """Record the shapes met since the last call. Only while no request is under way: slots are written.
 
-        `EngineError` when a replay does not give the numbers of the plain forward.
+        `EngineError` when a shape cannot be recorded, or a replay does not give the plain forward's numbers.
         """
         self._forget_if_moved()
-        for shape, inputs in self._met.items():
-            own = inputs.clone()
-            expected = forward(self._decoder, self._pool, own).clone()
-            replay = self._record(lambda own=own: forward(self._decoder, self._pool, own))  # type: ignore[misc]
-            _check(replay(), expected, shape)
-            self._recorded[shape] = (own, replay)
-        self._met.clear()
+        while self._met:
+            shape = self._met.pop()
+            try:
+                self._recorded[shape] = self._recording(shape)
+            except (RuntimeError, MemoryError) as error:
+                reason = " ".join(str(error).split())[:200]
+                raise EngineError(
+                    f"a decode forward of {shape.requests} x {shape.rows} rows and {shape.keys} keys "
+                    f"cannot be recorded: {reason}",
+                    hint="Run without --cuda-graphs.",
+                ) from error
+
+    def _recording(self, shape: Shape) -> tuple[Tensor, Work]:
+        """Record with one set of numbers, then hold a replay with another against the plain forward."""
+        own, other = (
+            trial_numbers(shape, self._pool.capacity, seed).to(self._decoder.device) for seed in (0, 1)
+        )
+        replay = self._record(lambda: forward_rows(self._decoder, self._pool, own, shape))
+        expected = forward_rows(self._decoder, self._pool, other, shape).clone()
+        cached = self._pool.rows.flatten(3, 4)[:, :, :, other[2]]
+        own.copy_(other)
+        logits = replay()
+        _check(logits, expected, shape)
+        _check(self._pool.rows.flatten(3, 4)[:, :, :, other[2]], cached, shape)
+        return own, replay
 
     def _forget_if_moved(self) -> None:
         """A pool or a table of angles that grew lies elsewhere, and recordings know the old place."""
@@ -132,30 +105,49 @@ class GraphedForwards:
         return self._pool.rows, self._decoder.rope.table
 
 
+def trial_numbers(shape: Shape, capacity: int, seed: int) -> Tensor:
+    """Numbers that a forward of this shape may meet; all of them differ between two seeds, where they can."""
+    rows, requests = torch.arange(shape.rows), torch.arange(shape.requests)[:, None]
+    length = max(shape.keys - shape.rows - seed, 0)
+    tokens = (7 * requests + rows + 3 * seed) % 11
+    positions = (length + rows).expand(shape.requests, -1)
+    written = requests * capacity + length + rows
+    first_hidden = (length + 1 + rows).expand(shape.requests, -1)
+    return torch.stack([part.flatten() for part in (tokens, positions, written, first_hidden)])
+
+
 def _check(got: Tensor, expected: Tensor, shape: Shape) -> None:
-    tolerance = 1e-4 if expected.dtype is torch.float32 else 1e-2 * float(expected.abs().max())
-    error = float((got - expected).abs().max())
-    if not error <= tolerance:
+    exact = expected.dtype is torch.float32
+    error, size = float((got - expected).abs().max()), float(expected.abs().max())
+    if not error <= (1e-4 if exact else 1e-2 * size):
         raise EngineError(
             f"the recorded forward of {shape.requests} x {shape.rows} rows is off by {error:.3g}",
             hint="Run without --cuda-graphs, and report this with the output of gravbench doctor.",
         )
 
 
-def cuda_record(work: Work) -> Work:
-    """Record `work` as a CUDA graph, after a few runs on a side stream to let libraries set themselves up."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        output = work()
+class CudaRecorder:
+    """Records work as CUDA graphs that share one memory pool; each is warmed up on a side stream first."""
 
-    def replay() -> Tensor:
-        graph.replay()
-        return output
+    def __init__(self, device: torch.device) -> None:
+        with torch.cuda.device(device):
+            self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._memory = torch.cuda.graph_pool_handle()
+        self._device = device
 
-    return replay
+    def __call__(self, work: Work) -> Work:
+        with torch.cuda.device(self._device):
+            self._side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._side):
+                for _ in range(3):
+                    work()
+            torch.cuda.current_stream().wait_stream(self._side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._memory):
+                output = work()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return output
+
+        return replay

@@ -8,16 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gravbench.backends.glm.batch import Shape, forward_rows, numbers_of
 from gravbench.backends.glm.cache import KvCache
-from gravbench.backends.glm.decoder import GlmDecoder, batch_inputs
-from gravbench.backends.glm.graphs import (
-    GraphedForwards,
-    Inputs,
-    Record,
-    Shape,
-    forward,
-    rounded_keys,
-)
+from gravbench.backends.glm.decoder import GlmDecoder
+from gravbench.backends.glm.graphs import GraphedForwards, Recorder, rounded_keys
 from gravbench.backends.glm.loading import Loaded, encode_image, prefix_positions
 from gravbench.backends.glm.request import Prompter, read_pixels
 from gravbench.decoding.masks import CAUSAL
@@ -42,7 +36,7 @@ class GlmStepModel:
     With `record`, decode forwards run in fixed shapes that are recorded and replayed.
     """
 
-    def __init__(self, loaded: Loaded, info: ModelInfo, *, record: Record | None = None) -> None:
+    def __init__(self, loaded: Loaded, info: ModelInfo, *, record: Recorder | None = None) -> None:
         self.info = info
         self._loaded = loaded
         self._prompter = Prompter(loaded.tokenizer, image_token_id=loaded.model.config.image_token_id)
@@ -77,14 +71,10 @@ class GlmStepModel:
             first = int(positions.max()) + 1
             decoder.rope.reserve(first + room)
             cache = self.pool.claim(len(ids) + room)
-            try:
-                hidden = decoder.forward(embedded, decoder.rope.prefix(positions), cache, CAUSAL)
-                cache.length = len(ids)
-                logits = decoder.logits(hidden[-1:])[0]
-                synchronize(decoder.device)
-            except BaseException:
-                self.pool.release(cache)
-                raise
+            hidden = decoder.forward(embedded, decoder.rope.prefix(positions), cache, CAUSAL)
+            cache.length = len(ids)
+            logits = decoder.logits(hidden[-1:])[0]
+            synchronize(decoder.device)
         trace.prefilled(
             prompt_tokens=len(ids) - pixels.image_tokens, vision_tokens=pixels.image_tokens, vision_forwards=1
         )
@@ -104,38 +94,36 @@ class GlmStepModel:
         return decoder.logits(decoder.forward(embedded, turn, state.cache, window.mask))
 
     def forward_batch(self, states: Sequence[GlmState], windows: Sequence[Window]) -> Tensor:
-        decoder, rows = self.decoder, max(len(window.tokens) for window in windows)
+        rows = max(len(window.tokens) for window in windows)
         order = sorted(range(len(states)), key=lambda i: states[i].cache.slot)
         if [states[i].cache.slot for i in order] != list(range(len(states))):
             raise ValueError("a batch takes every request under way")
-        here, asked = [states[i] for i in order], [windows[i] for i in order]
-        ids = [[*window.tokens, *(0,) * (rows - len(window.tokens))] for window in asked]
-        first = torch.tensor([s.cache.length + s.offset for s in here], device=decoder.device)
-        positions = (first[:, None] + torch.arange(rows, device=decoder.device)).flatten()
-        keys = max(s.cache.length for s in here) + rows
+        keys = max(state.cache.length for state in states) + rows
         if self.graphs is not None:
             keys = rounded_keys(keys, capacity=self.pool.capacity)
-        written, bias = batch_inputs(
-            [s.cache for s in here],
-            [(window.mask, len(window.tokens)) for window in asked],
-            rows=rows,
-            keys=keys,
-            like=self.pool.rows,
-        )
-        inputs = Inputs(
-            tokens=torch.tensor(ids, device=decoder.device).flatten(),
-            positions=positions,
-            written=written,
-            bias=bias,
+        shape = Shape(len(states), rows, keys)
+        numbers = self._on_device(
+            numbers_of(
+                [states[i].cache for i in order],
+                [states[i].offset for i in order],
+                [windows[i] for i in order],
+                shape,
+            )
         )
         if self.graphs is None:
-            logits = forward(decoder, self.pool, inputs)
+            logits = forward_rows(self.decoder, self.pool, numbers, shape)
         else:
-            logits = self.graphs(Shape(len(here), rows, keys), inputs)
+            logits = self.graphs(shape, numbers)
         for state, window in zip(states, windows, strict=True):
             state.window_rows = len(window.tokens)
         logits = logits.view(len(states), rows, -1)
-        return logits if order == sorted(order) else logits[_inverse(order)]
+        in_order = order == list(range(len(states)))
+        return logits if in_order else logits[sorted(range(len(order)), key=order.__getitem__)]
+
+    def _on_device(self, numbers: Tensor) -> Tensor:
+        """One copy, from pinned memory where there is a device to copy to."""
+        device = self.decoder.device
+        return numbers if device.type == "cpu" else numbers.pin_memory().to(device, non_blocking=True)
 
     def keep(self, state: GlmState, rows: int) -> None:
         if not 0 <= rows <= state.window_rows:
@@ -143,18 +131,19 @@ class GlmStepModel:
         state.cache.length += rows
         state.window_rows = 0
 
+    def expect(self, requests: int) -> None:
+        self.pool.expect(requests)
+
     def release(self, state: GlmState) -> None:
         self.pool.release(state.cache)
+
+    def abandon(self) -> None:
+        self.pool.clear()
 
     def settle(self) -> None:
         """Record the forwards met since the last call, if forwards are recorded. Between requests only."""
         if self.graphs is not None:
             self.graphs.settle()
-
-
-def _inverse(order: Sequence[int]) -> list[int]:
-    """Where each of `order` stands in it."""
-    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def synchronize(device: torch.device) -> None:

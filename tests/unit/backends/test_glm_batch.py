@@ -122,21 +122,32 @@ def test_a_batch_gives_the_ids_and_counters_of_single_requests(
         assert one.trace.rounds == other.trace.rounds
 
 
+class OneOutput:
+    """A recorder that repeats its work into one tensor a width, as recordings on one memory pool may."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+        self._outputs: dict[torch.Size, torch.Tensor] = {}
+
+    def __call__(self, work: Work) -> Work:
+        def replay() -> torch.Tensor:
+            self.replays += 1
+            found = work()
+            return self._outputs.setdefault(found.shape, torch.empty_like(found)).copy_(found)
+
+        return replay
+
+
 @pytest.mark.parametrize("strategy", ["ar", "selfspec:block=4", "ar:batch=3", "selfspec:block=8,batch=2"])
 def test_recorded_forwards_give_the_ids_and_counters_of_plain_ones(
     batcher: TransformersLocal, make_request: Maker, strategy: str
 ) -> None:
     """The recorder here only repeats its work, so this shows all that is not CUDA's own."""
-    recorded: list[Work] = []
-
-    def record(work: Work) -> Work:
-        recorded.append(work)
-        return work
-
+    recorded = OneOutput()
     plain = batcher.step_model
     model = copy.copy(plain)
     model.pool = model.decoder.new_pool()
-    model.graphs = GraphedForwards(model.decoder, model.pool, record=record)
+    model.graphs = GraphedForwards(model.decoder, model.pool, record=recorded)
     requests = [make_request(variant=i, budget=12 + 21 * i) for i in range(4)]
     decode = DecodeConfig(strategy=strategy, max_new_tokens=64)
     expected = batcher.generate_batch(requests, decode)
@@ -144,12 +155,16 @@ def test_recorded_forwards_give_the_ids_and_counters_of_plain_ones(
     try:
         for again in range(2):
             got = batcher.generate_batch(requests, decode)
-            assert [(g.token_ids, g.stop_reason) for g in got] == [
-                (e.token_ids, e.stop_reason) for e in expected
-            ]
+            for g, e in zip(got, expected, strict=True):
+                assert g.trace is not None and e.trace is not None
+                assert (g.token_ids, g.stop_reason) == (e.token_ids, e.stop_reason)
+                assert (g.trace.counters, g.trace.rounds) == (e.trace.counters, e.trace.rounds)
+            assert recorded.replays == 0 if again == 0 else recorded.replays > 10
+            batcher.settle()
+            recorded.replays = 0
             if again == 0:
-                first = len(recorded)
-        assert len(recorded) == first == len(model.graphs.shapes) > 0  # the second pass replayed them all
+                first = model.graphs.shapes
+        assert model.graphs.shapes == first != ()  # the second pass replayed them all
     finally:
         batcher.step_model = plain
 
@@ -160,10 +175,35 @@ def test_a_recording_that_gives_other_numbers_is_refused(
 ) -> None:
     model = copy.copy(batcher.step_model)
     model.pool = model.decoder.new_pool()
-    model.graphs = GraphedForwards(model.decoder, model.pool, record=lambda work: lambda: work() + 1)
-    state = begin(model, make_request(variant=0))
-    model.forward(state, Window([1], CAUSAL))
-    with pytest.raises(EngineError, match="off by"):
+    for record in (lambda work: lambda: work() + 1, frozen):
+        model.graphs = GraphedForwards(model.decoder, model.pool, record=record)
+        state = begin(model, make_request(variant=0))
+        model.forward(state, Window([1, 2], CAUSAL))
+        model.release(state)
+        with pytest.raises(EngineError, match="off by"):
+            model.settle()
+
+
+def frozen(work: Work) -> Work:
+    """A recording that ignores what it is filled with."""
+    once = work().clone()
+    return lambda: once
+
+
+@torch.inference_mode()
+def test_a_shape_that_cannot_be_recorded_is_an_engine_error(
+    batcher: TransformersLocal, make_request: Maker
+) -> None:
+    def fails(_: Work) -> Work:
+        raise RuntimeError("operation not permitted\nwhen stream is capturing")
+
+    model = copy.copy(batcher.step_model)
+    model.pool = model.decoder.new_pool()
+    model.graphs = GraphedForwards(model.decoder, model.pool, record=fails)
+    model.forward(begin(model, make_request(variant=0)), Window([1], CAUSAL))
+    with pytest.raises(
+        EngineError, match=r"1 x 1 rows and 256 keys cannot be recorded: operation not permitted when"
+    ):
         model.settle()
 
 
@@ -176,7 +216,10 @@ def test_recordings_are_forgotten_when_the_cache_moves(
     model.graphs = GraphedForwards(model.decoder, model.pool, record=lambda work: work)
     state = begin(model, make_request(variant=0))
     before = model.forward(state, Window([1], CAUSAL)).clone()
-    model.settle()
+    length = state.cache.length
+    kept = state.cache.snapshot()
+    model.settle()  # writes into the slots, which is why it is called between requests
+    model.pool.rows[:, :, :, state.cache.slot, :length] = kept
     assert len(model.graphs.shapes) == 1
     model.pool.claim(5000)
     model.pool.release(model.pool.in_use[-1])

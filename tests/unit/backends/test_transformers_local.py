@@ -45,6 +45,8 @@ class ScriptedDrafts:
         self.prefill = model.prefill
         self.forward_batch = model.forward_batch
         self.release = model.release
+        self.expect = model.expect
+        self.abandon = model.abandon
 
     def forward(self, state: GlmState, window: Window) -> torch.Tensor:
         logits = self._model.forward(state, window).clone()

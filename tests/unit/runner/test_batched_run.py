@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -42,14 +43,17 @@ def test_a_batched_run_gives_the_records_of_a_plain_one(tmp_path: Path) -> None:
     run_fake(tmp_path / "plain", samples=11, strategies=("ar", "selfspec"))
     backend = FakeBackend()
     outcome = run_fake(tmp_path / "batched", samples=11, strategies=ARMS, backend=backend)
-    plain, batched = records(tmp_path / "plain"), records(tmp_path / "batched")
-    for (sample, arm), record in batched.items():
-        expected = plain[sample, arm.partition(":")[0]]
+    alone, together = records(tmp_path / "plain"), records(tmp_path / "batched")
+    for (sample, arm), record in together.items():
+        expected = alone[sample, arm.partition(":")[0]]
         assert (record.token_ids, record.trace) == (expected.token_ids, expected.trace)
-    assert max(map(len, backend.batches)) == 4
+    assert Counter(map(len, backend.batches)) == {4: 8 + 2, 3: 4}  # two groups and the rest, two warm-ups
     strategies = outcome.summary.strategies
     assert strategies["selfspec:batch=4"].base == "ar:batch=4" and strategies["selfspec"].base is None
-    assert strategies["selfspec:batch=4"].speedup == strategies["selfspec"].speedup
+    plain, batched = strategies["selfspec"].speedup, strategies["selfspec:batch=4"].speedup
+    assert plain is not None and plain.decode is not None
+    assert batched is not None and batched.decode is not None
+    assert (batched.decode.value, batched.decode.n_pairs) == (plain.decode.value, plain.decode.n_pairs)
     assert strategies["ar:batch=4"].identical_to_ar is not None
 
 
@@ -68,14 +72,47 @@ def test_a_batched_run_that_breaks_off_anywhere_ends_in_the_same_bytes(tmp_path:
     for trial in range(6):
         folder = tmp_path / f"hunted-{trial}"
         for _ in range(3):
-            stops = FakeBackend(raises=EngineError("gone"), raise_at=rng.randint(6, 40))
+            stops = FakeBackend(raises=EngineError("gone"), raise_at=rng.randint(16, 50))
             with pytest.raises(EngineError):
                 run_fake(folder, samples=12, strategies=ARMS, backend=stops)
+            cut_records(folder, rng)
         run_fake(folder, samples=12, strategies=ARMS)
         assert clockless(folder) == expected
         run = RunDirectory(folder)
         for arms in finished_pairs(run, run.manifest()).values():
             assert len({record.session_id for record in arms.values()}) == 1
+
+
+def cut_records(folder: Path, rng: random.Random) -> None:
+    """What a kill in the middle of writing a batch leaves: its last lines are missing, the last one torn."""
+    shard = folder / "gen" / "000.jsonl"
+    lines = shard.read_bytes().splitlines(keepends=True) if shard.exists() else []
+    if lines:
+        kept = lines[: len(lines) - rng.randint(0, min(3, len(lines) - 1))]
+        shard.write_bytes(b"".join(kept)[: -rng.randint(0, 5) or None])
+
+
+def test_a_resumed_run_keeps_the_groups_of_the_plan(tmp_path: Path) -> None:
+    calm, resumed = FakeBackend(), FakeBackend()
+    run_fake(tmp_path / "calm", samples=12, strategies=ARMS, backend=calm)
+    stops = FakeBackend(raises=EngineError("gone"), raise_at=45)
+    with pytest.raises(EngineError):
+        run_fake(tmp_path / "run", samples=12, strategies=ARMS, backend=stops)
+    run_fake(tmp_path / "run", samples=12, strategies=ARMS, backend=resumed)
+    assert set(map(frozenset, resumed.batches)) <= set(map(frozenset, calm.batches))
+
+
+def test_samples_that_decode_alone_after_a_fault_have_no_times(tmp_path: Path) -> None:
+    names = [sample.sample_id for sample in fake_samples(8)]
+    arms = ("ar:batch=4", "selfspec:batch=4")
+    backend = FakeBackend(broken=frozenset({names[2]}))
+    outcome = run_fake(tmp_path / "run", samples=8, strategies=arms, backend=backend, max_errors=_any())
+    found = records(tmp_path / "run")
+    timed = {name for (name, _), r in found.items() if r.trace is not None and r.trace.times.total_ns}
+    ok = {name for (name, _), r in found.items() if r.status == "ok"}
+    assert (len(ok), len(timed)) == (7, 4)  # the other batch was not touched
+    speed = outcome.summary.strategies["selfspec:batch=4"].speedup
+    assert speed is not None and speed.decode is not None and speed.decode.n_pairs == 4
 
 
 def _any():  # type: ignore[no-untyped-def]
