@@ -27,6 +27,8 @@ class CurvePoint(Record):
     accepted_draft: float | None
     tau_round: float | None
     acceptance_rate: float | None
+    requests_per_forward: float | None = None
+    """How full the batches were: they drain at the end of a group of crops and of a page."""
     decode: Speedup | None
     request: Speedup | None
     page: Speedup | None = None
@@ -66,6 +68,7 @@ def curve_of(summary: Summary) -> Curve:
                 accepted_draft=s.counters.accepted_draft if s.counters.draft_offered else None,
                 tau_round=s.counters.tau_round,
                 acceptance_rate=s.counters.acceptance_rate,
+                requests_per_forward=s.counters.requests_per_forward,
                 decode=s.speedup.decode if s.speedup else None,
                 request=s.speedup.request if s.speedup else None,
                 page=s.speedup.page if s.speedup else None,

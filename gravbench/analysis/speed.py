@@ -13,7 +13,7 @@ from gravbench.analysis.acceptance import acceptance
 from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.shared_forwards import time_design
 from gravbench.analysis.stats import Interval, bootstrap_ratio
-from gravbench.records import Counters, Record
+from gravbench.records import Counters, Record, Trace
 from gravbench.store.schema import GenRecord
 
 COUNTED = tuple(Counters.model_fields)
@@ -27,6 +27,8 @@ class CounterSummary(Record):
     * `tau_round` = committed tokens / rounds (all a round appended, after trimming at the stop)
     * `acceptance_rate` = accepted / offered draft tokens
     * `chars_per_forward` = characters of the final text / full-model decode forwards
+    * `requests_per_forward` = decode forwards of all requests / forwards that were run for them: how full the
+      batches were, 1 without batches; it depends on who was under way together, as no other counter does
     * `tau_bonus` = `accepted_draft` + 1
     * `accept_hist[a]` = rounds that accepted `a` drafts, of those that offered any
     * `pos_accept[j]` = share that accepted draft `j` (from 1), of the rounds that accepted `j - 1`
@@ -41,6 +43,7 @@ class CounterSummary(Record):
     tau_round: float | None = None
     acceptance_rate: float | None = None
     chars_per_forward: float | None = None
+    requests_per_forward: float | None = None
     tau_bonus: float | None = None
     accept_hist: dict[int, int] | None = None
     pos_accept: dict[int, float] | None = None
@@ -98,6 +101,7 @@ def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
         tau_round=_ratio(tokens, rounds),
         acceptance_rate=_ratio(totals["draft_accepted"], totals["draft_offered"]),
         chars_per_forward=_ratio(characters, forwards),
+        requests_per_forward=_occupancy([trace for _, trace in ok]),
         tau_bonus=_ratio(totals["draft_accepted"] + rounds, rounds) if totals["draft_offered"] else None,
         accept_hist=drafts.histogram if drafts else None,
         pos_accept=drafts.conditional if drafts else None,
@@ -147,6 +151,17 @@ def speedup(
         base_ns=int(times[:, 0].sum()),
         own_ns=int(times[:, 1].sum()),
     )
+
+
+def _occupancy(traces: Sequence[Trace]) -> float | None:
+    """Decode forwards / their shares, over the traces that measured both; `None` where none did."""
+    known = [
+        (trace.counters.decode_forwards, trace.times.forward_share)
+        for trace in traces
+        if trace.times.forward_share
+    ]
+    run = sum(share for _, share in known if share is not None)
+    return sum(forwards for forwards, _ in known) / run if run else None
 
 
 def _ratio(numerator: int, denominator: int) -> float | None:

@@ -54,8 +54,10 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
     """Title, one row a strategy, warnings, folder."""
     on_pages = any(p.page is not None for p in curve.points)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    batched = any(p.batch > 1 for p in curve.points)
     for column in (
         "strategy",
+        *(("together",) if batched else ()),
         "accepted",
         "committed",
         "TPF",
@@ -69,7 +71,8 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
         identity = p.identical_to_ar
         table.add_row(
             Text(p.strategy),
-            *(("-" if v is None else f"{v:.2f}") for v in (p.accepted_draft, p.tau_round, p.tpf_all)),
+            *((_number(p.requests_per_forward),) if batched else ()),
+            *map(_number, (p.accepted_draft, p.tau_round, p.tpf_all)),
             _speedup(p.decode),
             _speedup(p.page if on_pages else p.request),
             "-" if identity is None else f"{identity.n}/{identity.of}",
@@ -79,11 +82,16 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
     parts.append(
         Text(
             "accepted and committed are tokens a round; TPF = decode tokens / decode forwards; "
-            "speedups are over ar at the same batch size."
+            + ("together = requests per forward; " if batched else "")
+            + "speedups are over ar at the same batch size."
         )
     )
     parts += [Text(f"warning: {warning}", style="yellow") for warning in curve.warnings]
     return [*parts, Text(f"run folder: {curve.run_dir}")]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _speedup(speedup: Speedup | None) -> str:

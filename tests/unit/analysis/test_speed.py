@@ -91,3 +91,18 @@ def test_identity_needs_equal_ids_and_equal_stop() -> None:
 def test_one_sided_failure_differs_and_two_sided_failure_says_nothing() -> None:
     assert count_identical([(gen_record(), failed("x"))]).share == 0.0
     assert count_identical([(failed("ar"), failed("x"))]).share is None
+
+
+def test_how_full_batches_were_is_forwards_over_their_shares() -> None:
+    records = [record_with_share(share) for share in (1.0, 0.5)]
+    forwards = sum(r.trace.counters.decode_forwards for r in records if r.trace is not None)
+    found = summarise_counters(records).requests_per_forward
+    assert found == forwards / 1.5
+    assert summarise_counters([gen_record()]).requests_per_forward is None
+
+
+def record_with_share(share: float) -> GenRecord:
+    record = gen_record()
+    assert record.trace is not None
+    times = record.trace.times.model_copy(update={"forward_share": share})
+    return record.model_copy(update={"trace": record.trace.model_copy(update={"times": times})})
