@@ -49,7 +49,10 @@ def test_a_batched_run_gives_the_records_of_a_plain_one(tmp_path: Path) -> None:
     assert max(map(len, backend.batches)) == 4
     strategies = outcome.summary.strategies
     assert strategies["selfspec:batch=4"].base == "ar:batch=4" and strategies["selfspec"].base is None
-    assert strategies["selfspec:batch=4"].speedup == strategies["selfspec"].speedup
+    batched_speed, plain_speed = strategies["selfspec:batch=4"].speedup, strategies["selfspec"].speedup
+    assert batched_speed and batched_speed.decode and plain_speed and plain_speed.decode
+    assert batched_speed.decode.value == plain_speed.decode.value
+    assert batched_speed.decode.low != plain_speed.decode.low  # drawn by batches
     assert strategies["ar:batch=4"].identical_to_ar is not None
 
 
