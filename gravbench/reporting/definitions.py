@@ -36,8 +36,7 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "decode-only speedup",
-        "Sum of ar's decode times / sum of the strategy's, over pairs; ar at the same batch size. Vision and "
-        "prefill excluded.",
+        "Sum of ar's decode times / sum of the strategy's, over pairs. Vision and prefill excluded.",
     ),
     (
         "end-to-end speedup",
@@ -45,8 +44,8 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "identical",
-        "Token ids and stop reason equal ar's, at the same batch size if it was run. Pairs in which both "
-        "arms failed are left out; one failed arm is a difference.",
+        "Equal token ids and stop reason. Pairs in which both arms failed are left out; "
+        "one failed arm is a difference.",
     ),
     ("near-tie", "Ids part where a float32 referee sees the two as its top two, no further apart than tau."),
     (

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.divergence import Audit
-from gravbench.arms import batch_of, speed_base
+from gravbench.arms import AR, batch_of, speed_base
 from gravbench.reporting.charts import Named, any_batch, best_first, concurrency, end_to_end, main_metric
 from gravbench.reporting.document import ReportDocument, RunPart
 from gravbench.reporting.tables import interval, number, signed
@@ -115,7 +115,7 @@ def _faster(a: Named) -> Answered:
     question = "Is it faster?"
     if a.arm.decode is None:
         return Answered(question=question, answer="not measured", mood="unclear", detail=_no_speed(a))
-    detail = f"Decoding {interval(a.arm.decode, '×')} over {a.over}"
+    detail = f"Decoding {interval(a.arm.decode, '×')}" + ("" if a.over == AR else f" over {a.over}")
     if end_to_end(a.arm) is not None:
         detail += f", end to end {interval(end_to_end(a.arm), '×')}"
     detail += (
