@@ -1,7 +1,8 @@
 """An arm is written `id:option=value,...`; this file reads that without knowing any strategy.
 
-`batch=N` is understood for every id: N requests decode together. Speed is compared at equal batch size,
-so the partner of `selfspec:batch=4` is `ar:batch=4`.
+`batch=N` is understood for every id: N requests decode together. An arm has two bases. Text should not depend
+on the batch, so any `ar` arm will do for identity and quality. Speed does: the base of `selfspec:batch=4` is
+`ar:batch=4`, or there is none.
 """
 
 from __future__ import annotations
@@ -60,13 +61,42 @@ def is_ar(arm: str) -> bool:
     return split_arm(arm)[0] == AR
 
 
-def base_of(arm: str, arms: Collection[str]) -> str | None:
-    """The arm of `arms` that `arm` is measured against.
+def canonical(arm: str) -> str:
+    """The one spelling of an arm: options by name and `batch` last, whole numbers without leading zeros, a
+    batch of 1 left out."""
+    name, options = split_arm(arm)
+    size = batch_of(arm)
+    kept = ",".join(f"{key}={_plain(value)}" for key, value in sorted(options.items()) if key != BATCH)
+    return with_batch(f"{name}:{kept}" if kept else name, size)
 
-    The autoregressive one of the same batch size; failing that, and for an autoregressive arm itself,
-    plain `ar`; `None` when there is neither.
+
+def _plain(value: str) -> str:
+    return (value.lstrip("0") or "0") if value.isascii() and value.isdigit() else value
+
+
+def ar_arms(arms: Collection[str]) -> list[str]:
+    """The autoregressive arms among `arms`, the smallest batch first."""
+    return sorted(filter(is_ar, arms), key=lambda arm: (batch_of(arm), arm))
+
+
+def identity_base(arm: str, arms: Collection[str]) -> str | None:
+    """The arm that text, tokens and quality of `arm` are held against.
+
+    The `ar` arm of the same batch size, else plain `ar`, else the `ar` arm of the smallest batch. An `ar` arm
+    is held against the smallest, which itself has no base.
     """
-    for base in (with_batch(AR, batch_of(arm)), AR):
-        if base in arms and base != arm:
-            return base
-    return None
+    found = ar_arms(arms)
+    first = next(iter(found), None)
+    if is_ar(arm):
+        return first if first != arm else None
+    return next((ar for ar in found if batch_of(ar) == batch_of(arm)), first)
+
+
+def speed_base(arm: str, arms: Collection[str]) -> str | None:
+    """The arm that times of `arm` are held against: the `ar` arm of the same batch size alone.
+
+    `ar:batch=N` is held against plain `ar`, which gives the gain of batching and is no speedup of drafting.
+    """
+    wanted = 1 if is_ar(arm) else batch_of(arm)
+    found = next((ar for ar in ar_arms(arms) if batch_of(ar) == wanted), None)
+    return found if found != arm else None

@@ -24,7 +24,7 @@ from gravbench.analysis.divergence import Audit, audit
 from gravbench.analysis.loaded import LoadedRun, Unit, design_for
 from gravbench.analysis.overall_difference import QualityDifference, quality_differences
 from gravbench.analysis.pieces import pieces_of
-from gravbench.analysis.run_analysis import BASE, AnalysisOptions, RunAnalysis, analyse_run
+from gravbench.analysis.run_analysis import AnalysisOptions, RunAnalysis, analyse_run
 from gravbench.analysis.run_difference import (
     SAME_QUESTION,
     FieldDifference,
@@ -33,7 +33,7 @@ from gravbench.analysis.run_difference import (
     sample_problem,
 )
 from gravbench.analysis.speed import decode_ns
-from gravbench.arms import base_of, batch_of, is_ar
+from gravbench.arms import ar_arms, batch_of, is_ar, speed_base
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
 from gravbench.store.schema import GenRecord
@@ -48,7 +48,7 @@ class ArmComparison(Record):
     """One strategy in both runs; differences are own - base, ratios own / base.
 
     `counters` are on common tokens alone, over `comparable` samples. `speedup_ratio` is the own run's decode
-    speedup over `ar` divided by the base run's, on the samples timed in all four.
+    speedup over its `ar` at the same batch size divided by the base run's, on the samples timed in all four.
     """
 
     base_arm: str
@@ -74,7 +74,8 @@ class Comparison(Record):
     own: RunAnalysis | None = None
     arms: tuple[ArmComparison, ...] = ()
     null: Audit | None = None
-    """AR of one run against AR of the other, same weights: how often outputs differ without any drafting."""
+    """AR of one run against AR of the other, same weights and batch size, or the two AR arms of one run: how
+    often outputs differ without any drafting."""
     null_setting: str | None = None
     settings: tuple[FieldDifference, ...] = ()
     environment: tuple[FieldDifference, ...] = ()
@@ -116,13 +117,13 @@ def compare_runs(
         raise NotComparableError("the runs have no sample in common", hint="Compare runs of one suite.")
     design = design_for([a for a, _ in pairs], base.facts)
     same_model = base.manifest.identity.get("model_digest") == own.manifest.identity.get("model_digest")
-    null = [(a.records[BASE], b.records[BASE]) for a, b in pairs] if _both_have_ar(base, own) else []
+    null_arms = _common_ar(base, own) if same_model else None
     return Comparison(
         base=analyse_run(base, options),
         own=analyse_run(own, options),
         arms=tuple(_arm(base, own, a, b, pairs, design, options) for a, b in matched),
-        null=audit(null, referee=options.referee, tau=options.tau) if null and same_model else None,
-        null_setting=_null_setting(base, own) if null and same_model else None,
+        null=_null_between(pairs, null_arms, options) if null_arms else None,
+        null_setting=_null_setting(base, own, batch=batch_of(null_arms[0])) if null_arms else None,
         settings=identity_differences(base.manifest.identity, own.manifest.identity),
         environment=environment_differences(base, own),
         not_comparable=tuple(problems),
@@ -180,7 +181,7 @@ def _arm(
 def _speedup_ratio(
     pairs: Sequence[tuple[Unit, Unit]], base_arm: str, own_arm: str, design: Design, options: AnalysisOptions
 ) -> Interval | None:
-    theirs, mine = base_of(base_arm, pairs[0][0].records), base_of(own_arm, pairs[0][1].records)
+    theirs, mine = speed_base(base_arm, pairs[0][0].records), speed_base(own_arm, pairs[0][1].records)
     if is_ar(base_arm) or is_ar(own_arm) or theirs is None or mine is None:
         return None
     columns = np.zeros((len(pairs), 4))
@@ -217,34 +218,42 @@ def _common_units(base: LoadedRun, own: LoadedRun) -> list[tuple[Unit, Unit]]:
     return [(u, theirs[u.sample_id, u.rep]) for u in base.units if (u.sample_id, u.rep) in theirs]
 
 
-def _both_have_ar(base: LoadedRun, own: LoadedRun) -> bool:
-    return BASE in base.arms and BASE in own.arms
+def _common_ar(base: LoadedRun, own: LoadedRun) -> tuple[str, str] | None:
+    """The `ar` arm of each run at the smallest batch size that both have one of."""
+    pairs = ((a, b) for a in ar_arms(base.arms) for b in ar_arms(own.arms) if batch_of(a) == batch_of(b))
+    return next(pairs, None)
 
 
-def _null_setting(base: LoadedRun, own: LoadedRun) -> str:
+def _null_between(
+    pairs: Sequence[tuple[Unit, Unit]], arms: tuple[str, str], options: AnalysisOptions
+) -> Audit:
+    records = [(a.records[arms[0]], b.records[arms[1]]) for a, b in pairs]
+    return audit(records, referee=options.referee, tau=options.tau)
+
+
+def _null_setting(base: LoadedRun, own: LoadedRun, *, batch: int) -> str:
     """What changed between the two AR arms, as far as it can move a float."""
-    moving = ("batch_size", "concurrency", "threads", "device", "dtype", "engine")
+    moving = ("in_flight", "threads", "device", "dtype", "engine")
     a, b = base.manifest.identity, own.manifest.identity
     changed = [name for name in moving if a.get(name) != b.get(name)]
-    return f"other {', '.join(changed)}" if changed else "same setting, repeated"
+    setting = f"other {', '.join(changed)}" if changed else "same setting, repeated"
+    return f"{setting}, batch size {batch}" if batch > 1 else setting
 
 
 def _null_inside(run: LoadedRun) -> tuple[list[tuple[GenRecord, GenRecord]], str | None]:
     """AR against AR within one run, and what differs between them; nothing where the run has only one AR."""
-    batched = [arm for arm in run.arms if is_ar(arm) and arm != BASE]
-    if BASE in run.arms and batched:
-        largest = max(batched, key=batch_of)
-        pairs = [(unit.records[BASE], unit.records[largest]) for unit in run.units]
-        return pairs, f"same run, batch size 1 and {batch_of(largest)}"
-    repeated = _repeated(run)
+    found = ar_arms(run.arms)
+    if len(found) > 1:
+        smallest, largest = found[0], found[-1]
+        pairs = [(unit.records[smallest], unit.records[largest]) for unit in run.units]
+        return pairs, f"same run, batch size {batch_of(smallest)} and {batch_of(largest)}"
+    repeated = _repeated(run, found[0]) if found else []
     return repeated, "same run, repeated" if repeated else None
 
 
-def _repeated(run: LoadedRun) -> list[tuple[GenRecord, GenRecord]]:
-    if BASE not in run.arms:
-        return []
-    first = {unit.sample_id: unit.records[BASE] for unit in run.units if unit.rep == 0}
-    return [(first[u.sample_id], u.records[BASE]) for u in run.units if u.rep > 0 and u.sample_id in first]
+def _repeated(run: LoadedRun, arm: str) -> list[tuple[GenRecord, GenRecord]]:
+    first = {unit.sample_id: unit.records[arm] for unit in run.units if unit.rep == 0}
+    return [(first[u.sample_id], u.records[arm]) for u in run.units if u.rep > 0 and u.sample_id in first]
 
 
 def _count(

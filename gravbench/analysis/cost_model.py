@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from gravbench.analysis.speed import CounterSummary, summarise_counters
+from gravbench.arms import batch_of
 from gravbench.records import Record
 from gravbench.store.schema import GenRecord
 
@@ -56,10 +57,13 @@ class Amdahl(Record):
 def cost_model(pairs: Pairs, *, table: Mapping[int, float] | None = None) -> CostModel | None:
     """Cost model over (base, own) pairs, base being plain AR; `None` without timed decode rounds in both.
 
-    `table` is c(Q)/c(1) by row count, linear between its entries; without it the traces' own draft and
-    verify times are used.
+    `table` is c(Q)/c(1) of single requests by row count, linear between its entries; without it, and where N
+    requests decode together (a forward then has N times the rows, and its cost is shared), the traces' own
+    draft and verify times are used.
     """
     ok = [(a, b) for a, b in pairs if a.status == b.status == "ok"]
+    if any(batch_of(b.arm) > 1 for _, b in ok):
+        table = None
     base, own = summarise_counters(a for a, _ in ok), summarise_counters(b for _, b in ok)
     base_ns, own_ns = (_total(records, "decode") for records in zip(*ok, strict=True)) if ok else (0, 0)
     if not (own.tau_round and own.rounds and base.decode_forwards and base_ns and own_ns):

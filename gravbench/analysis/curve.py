@@ -10,15 +10,15 @@ from pydantic import ConfigDict, Field
 from gravbench.analysis.equality import Identity
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary
-from gravbench.arms import AR, batch_of, with_batch
+from gravbench.arms import AR, batch_of, canonical, with_batch
 from gravbench.records import Record
 
 _BLOCK = re.compile(r"[:,]block=(\d+)")
 
 
 class CurvePoint(Record):
-    """One strategy. `block` is the block size its name asks for, `None` when it asks for none; speedups are
-    against `ar` at the same batch size."""
+    """One strategy. `block` is the block size its name asks for, `None` when it asks for none. Speedups are
+    against `speed_base`: `ar` at the same batch size, of `ar:batch=N` plain `ar`."""
 
     strategy: str
     block: int | None
@@ -33,6 +33,8 @@ class CurvePoint(Record):
     request: Speedup | None
     page: Speedup | None = None
     """Whole pages, where the suite has some."""
+    speed_base: str | None = None
+    """Absent where no speedup was measured."""
     identical_to_ar: Identity | None
     quality: dict[str, float]
     failed: int
@@ -72,6 +74,7 @@ def curve_of(summary: Summary) -> Curve:
                 decode=s.speedup.decode if s.speedup else None,
                 request=s.speedup.request if s.speedup else None,
                 page=s.speedup.page if s.speedup else None,
+                speed_base=(s.speed_base or AR) if s.speedup else None,
                 identical_to_ar=s.identical_to_ar,
                 quality=s.quality,
                 failed=s.failed,
@@ -89,7 +92,10 @@ def swept_strategies(
     strategies: tuple[str, ...],
     batches: tuple[int, ...] = (1,),
 ) -> tuple[str, ...]:
-    """`ar`, `strategies`, then each of `vary` at each block size, all at each batch size; nothing twice."""
+    """`ar`, `strategies`, then each of `vary` at each block size, all at each batch size; nothing twice.
+
+    Names made here are canonical; `strategies` at a single batch size stay as given.
+    """
     varied = [f"{name}{',' if ':' in name else ':'}block={block}" for name in vary for block in blocks]
-    arms = [AR, *strategies, *varied]
+    arms = [AR, *strategies, *map(canonical, varied)]
     return tuple(dict.fromkeys(with_batch(arm, size) for size in batches for arm in arms))

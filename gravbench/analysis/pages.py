@@ -31,9 +31,9 @@ class RegionSummary(Record):
 class AmdahlSplit(Record):
     """How the decode speedup becomes a page speedup.
 
-    With f the share of AR's page time spent decoding and s the decode speedup (ratios of sums over pages),
-    predicted = 1 / ((1 - f) + f / s); residual = measured - predicted: time outside decoding that differs
-    between the arms. `ceiling` = 1 / (1 - f), the page speedup of infinitely fast decoding.
+    With f the share of the base's page time spent decoding and s the decode speedup (ratios of sums over
+    pages), predicted = 1 / ((1 - f) + f / s); residual = measured - predicted: time outside decoding that
+    differs between the arms. `ceiling` = 1 / (1 - f), the page speedup of infinitely fast decoding.
     """
 
     decode_share: float
@@ -60,7 +60,7 @@ def page_ns(record: GenRecord) -> int | None:
     return record.page.stages.total_ns if record.page else None
 
 
-def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base: str) -> PagesSummary:
+def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base: str | None) -> PagesSummary:
     """Summary of one arm over page pairs, with its Amdahl split against `base` where both read the page."""
     pages = [pair[arm].page for pair in pairs]
     details = [page for page in pages if page is not None]
@@ -75,7 +75,7 @@ def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base:
         skipped=_added([page.skipped for page in details]),
         dropped=_added([page.dropped for page in details]),
         stages_ns=stage_sums(details),
-        amdahl=_amdahl(pairs, arm, base) if arm != base else None,
+        amdahl=_amdahl(pairs, arm, base) if base is not None else None,
     )
 
 

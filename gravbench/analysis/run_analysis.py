@@ -1,4 +1,4 @@
-"""One run judged against its own AR arm: same text? faster? what did drafting do? was the machine steady?"""
+"""One run judged against its own AR arms: same text? faster? what did drafting do? was the machine steady?"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.analysis.acceptance import Acceptance, acceptance
+from gravbench.analysis.arm_notes import share_notes, speed_notes
 from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstraps, divided
 from gravbench.analysis.buckets import Group, groups
 from gravbench.analysis.cost_model import Amdahl, CostModel, amdahl, cost_model
@@ -26,11 +27,11 @@ from gravbench.analysis.speed_estimate import (
     outliers,
     sub_design,
 )
-from gravbench.arms import base_of
+from gravbench.arms import identity_base, speed_base
 from gravbench.protocols import Referee
 from gravbench.records import Record
+from gravbench.store.schema import GenRecord
 
-BASE = "ar"
 GROUP_RESAMPLES = 2_000
 
 RATIOS: dict[str, tuple[int, int]] = {
@@ -70,14 +71,19 @@ class GroupRow(Record):
 
 
 class ArmAnalysis(Record):
-    """One strategy of a run, held against `base`: `ar` at the same batch size. What compares them is absent
-    without such an arm.
+    """One strategy of a run, held against `ar` arms of the run. What compares them is absent without one.
 
     `quality` is own - ar in points. `decode_identical` is the decode speedup on token-identical pairs alone.
     """
 
     arm: str
     base: str | None = None
+    """What `quality` and `identity` are against: `ar` at the same batch size if run, else another `ar`."""
+    speed_base: str | None = None
+    """What times are against: `ar` at the same batch size alone; of `ar:batch=N`, plain `ar`.
+
+    Documents older than the field used `base`.
+    """
     n: int
     failed: int
     loops: int
@@ -119,7 +125,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
         n_samples=len(run.units),
         n_clusters=design.n_clusters,
         arms=tuple(_arm(run, arm, design, options) for arm in run.arms),
-        notes=run.notes,
+        notes=(*run.notes, *speed_notes(run.arms), *share_notes([run.records(arm) for arm in run.arms])),
     )
 
 
@@ -147,30 +153,18 @@ def _of(numerator: int, denominator: int) -> Statistic:
 
 def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> ArmAnalysis:
     records, units = run.records(arm), run.units
-    base = base_of(arm, run.arms)
-    against = base is not None
-    base = base or arm
-    pairs = [(unit.records[base], unit.records[arm]) for unit in units] if against else []
-    same = [i for i, pair in enumerate(pairs) if is_identical(*pair)]
+    base, timed = identity_base(arm, run.arms), speed_base(arm, run.arms)
+    pairs = _pairs(units, base, arm)
+    timed_pairs = _pairs(units, timed, arm)
     seed, resamples = options.seed, options.resamples
 
-    def speed(kept: Sequence[int], time_of: TimeOf) -> SpeedEstimate | None:
-        if not kept:
-            return None
-        return estimate_speedup(
-            [units[i] for i in kept],
-            base,
-            arm,
-            time_of,
-            design=sub_design(design, kept),
-            seed=seed,
-            resamples=resamples,
-        )
+    def speed(time_of: TimeOf, kept: Sequence[int] | None = None) -> SpeedEstimate | None:
+        return _speed(run, arm, time_of, design, kept, base=timed, seed=seed, resamples=resamples)
 
-    everything = range(len(units)) if against else ()
     return ArmAnalysis(
         arm=arm,
-        base=base if against else None,
+        base=base,
+        speed_base=timed,
         n=len(units),
         failed=sum(r.status != "ok" for r in records),
         loops=sum(r.loop_flag for r in records),
@@ -180,45 +174,70 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         quality=quality_differences(
             run.unit_scores(base), run.unit_scores(arm), design=design, seed=seed, resamples=resamples
         )
-        if against
+        if base is not None
         else {},
-        identity=audit(pairs, referee=options.referee, tau=options.tau) if against else None,
-        decode=speed(everything, decode_ns),
-        request=speed(everything, request_ns),
-        page=speed(everything, page_ns),
-        decode_identical=speed(same, decode_ns),
+        identity=audit(pairs, referee=options.referee, tau=options.tau) if base is not None else None,
+        decode=speed(decode_ns),
+        request=speed(request_ns),
+        page=speed(page_ns),
+        decode_identical=speed(decode_ns, [i for i, pair in enumerate(timed_pairs) if is_identical(*pair)]),
         groups=tuple(
-            _group(run, arm, group, design, options, base=base if against else None)
-            for group in groups(units, run.facts, base=base)
+            _group(run, arm, group, design, options) for group in groups(units, run.facts, base=base or arm)
         ),
-        cost_model=cost_model(pairs, table=options.forward_costs) if against else None,
-        amdahl=amdahl(pairs) if against else None,
-        drift=measure_drift(units, base, arm) if against else None,
-        steadiness=measure_steadiness(units, base, arm) if against else None,
-        outliers=outliers(units, base, arm, request_ns) if against else (),
+        cost_model=cost_model(timed_pairs, table=options.forward_costs),
+        amdahl=amdahl(timed_pairs),
+        drift=measure_drift(units, timed, arm) if timed is not None else None,
+        steadiness=measure_steadiness(units, timed, arm) if timed is not None else None,
+        outliers=outliers(units, timed, arm, request_ns) if timed is not None else (),
     )
 
 
-def _group(
-    run: LoadedRun, arm: str, group: Group, design: Design, options: AnalysisOptions, *, base: str | None
-) -> GroupRow:
+def _pairs(units: Sequence[Unit], base: str | None, arm: str) -> list[tuple[GenRecord, GenRecord]]:
+    return [] if base is None else [(unit.records[base], unit.records[arm]) for unit in units]
+
+
+def _speed(
+    run: LoadedRun,
+    arm: str,
+    time_of: TimeOf,
+    design: Design,
+    kept: Sequence[int] | None = None,
+    *,
+    base: str | None,
+    seed: int,
+    resamples: int,
+) -> SpeedEstimate | None:
+    """Speedup over `base` on the units `kept`, by default all; `None` without a base, a unit or a time."""
+    rows = range(len(run.units)) if kept is None else kept
+    if base is None or not rows:
+        return None
+    return estimate_speedup(
+        [run.units[i] for i in rows],
+        base,
+        arm,
+        time_of,
+        design=sub_design(design, rows),
+        seed=seed,
+        resamples=resamples,
+    )
+
+
+def _group(run: LoadedRun, arm: str, group: Group, design: Design, options: AnalysisOptions) -> GroupRow:
     kind, label, kept = group
     units, here = [run.units[i] for i in kept], sub_design(design, kept)
     seed, resamples = options.seed, min(options.resamples, GROUP_RESAMPLES)
-    own_scores = run.unit_scores(arm)
-    base_scores = own_scores if base is None else run.unit_scores(base)
+    base, timed = identity_base(arm, run.arms), speed_base(arm, run.arms)
+    own_scores, base_scores = run.unit_scores(arm), run.unit_scores(base or arm)
 
     def speed(time_of: TimeOf) -> SpeedEstimate | None:
-        if base is None:
-            return None
-        return estimate_speedup(units, base, arm, time_of, design=here, seed=seed, resamples=resamples)
+        return _speed(run, arm, time_of, design, kept, base=timed, seed=seed, resamples=resamples)
 
     return GroupRow(
         kind=kind,
         label=label,
         n=len(units),
         failed=sum(unit.records[arm].status != "ok" for unit in units),
-        identical=0 if base is None else sum(is_identical(u.records[base], u.records[arm]) for u in units),
+        identical=sum(is_identical(*pair) for pair in _pairs(units, base, arm)),
         decode=speed(decode_ns),
         request=speed(request_ns),
         page=speed(page_ns),

@@ -6,10 +6,12 @@ Other tools may rely on it. A key that is absent was not measured. Fields are on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from gravbench.analysis.arm_notes import speed_notes
 from gravbench.analysis.equality import Identity, count_identical
 from gravbench.analysis.groups import GroupQuality, quality_groups
 from gravbench.analysis.limits import METHOD
@@ -24,7 +26,7 @@ from gravbench.analysis.speed import (
 )
 from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
 from gravbench.analysis.word_order import Attributes, WordOrder, word_order
-from gravbench.arms import AR, base_of, is_ar
+from gravbench.arms import AR, batch_of, identity_base, is_ar, speed_base
 from gravbench.records import SAMPLE_TASKS, Record, SampleTask
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
 
@@ -36,8 +38,8 @@ character) gives a few tenths of a token a round, and below half a token no draf
 
 
 class Speedups(Record):
-    """Ratios of sums against `ar` at the same batch size: `decode` over decode rounds alone, `request` over
-    whole requests, `page` over whole pages."""
+    """Ratios of sums against `ar` at the same batch size, of `ar:batch=N` against plain `ar`: `decode` over
+    decode rounds alone, `request` over whole requests, `page` over whole pages."""
 
     decode: Speedup | None = None
     request: Speedup | None = None
@@ -60,7 +62,9 @@ class StrategySummary(TaskSummary):
 
     by_task: dict[SampleTask, TaskSummary]
     base: str | None = None
-    """The arm that identity and speedups are measured against, where it is another than plain `ar`."""
+    """The arm that identity is measured against. Left out where a strategy without a batch has plain `ar`."""
+    speed_base: str | None = None
+    """The arm that speedups are measured against. Left out likewise, and where there are no speedups."""
     pages: PagesSummary | None = None
     """Regions, stages and the Amdahl split of a strategy on pages; absent without pages."""
 
@@ -107,6 +111,14 @@ Pairs = Sequence[Mapping[str, GenRecord]]
 QualityOf = Callable[[Iterable[ScoreRecord]], dict[str, float]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bases:
+    """The arms that one arm is held against, if there are any."""
+
+    identity: str | None
+    speed: str | None
+
+
 def build_summary(
     manifest: Manifest,
     pairs: Pairs,
@@ -122,7 +134,7 @@ def build_summary(
     seed = _int(manifest.identity["seed"])
     arms = manifest.arms
     strategies = {
-        arm: _strategy(arm, pairs, scores, base=base_of(arm, arms), quality_of=quality_of, seed=seed)
+        arm: _strategy(arm, pairs, scores, bases=_bases(arm, arms), quality_of=quality_of, seed=seed)
         for arm in arms
     }
     failed = sum(any(record.status != "ok" for record in pair.values()) for pair in pairs)
@@ -158,7 +170,7 @@ def _strategy(
     pairs: Pairs,
     scores: Sequence[ScoreRecord],
     *,
-    base: str | None,
+    bases: Bases,
     quality_of: QualityOf,
     seed: int,
 ) -> StrategySummary:
@@ -168,21 +180,31 @@ def _strategy(
             arm,
             [pair for pair in pairs if pair[arm].task == task],
             [score for score in own_scores if score.task == task],
-            base=base,
+            bases=bases,
             quality_of=quality_of,
             seed=seed,
         )
         for task in SAMPLE_TASKS
         if any(pair[arm].task == task for pair in pairs)
     }
-    whole = _task(arm, pairs, own_scores, base=base, quality_of=quality_of, seed=seed)
+    whole = _task(arm, pairs, own_scores, bases=bases, quality_of=quality_of, seed=seed)
     on_pages = [pair for pair in pairs if pair[arm].task == "page"]
     return StrategySummary(
         **dict(whole),
         by_task=by_task,
-        base=base if base not in (None, AR) else None,
-        pages=summarise_pages(on_pages, arm, base=base or AR) if on_pages else None,
+        base=_unless_plain(bases.identity, arm),
+        speed_base=_unless_plain(bases.speed, arm),
+        pages=summarise_pages(on_pages, arm, base=bases.speed) if on_pages else None,
     )
+
+
+def _bases(arm: str, arms: Sequence[str]) -> Bases:
+    return Bases(identity=identity_base(arm, arms), speed=speed_base(arm, arms))
+
+
+def _unless_plain(base: str | None, arm: str) -> str | None:
+    """`base`, but for the one that goes without saying: plain `ar` for an arm without a batch."""
+    return None if base == AR and batch_of(arm) == 1 else base
 
 
 def _task(
@@ -190,23 +212,24 @@ def _task(
     pairs: Pairs,
     scores: Sequence[ScoreRecord],
     *,
-    base: str | None,
+    bases: Bases,
     quality_of: QualityOf,
     seed: int,
 ) -> TaskSummary:
     records = [pair[arm] for pair in pairs]
-    against = [(pair[base], pair[arm]) for pair in pairs if base is not None]
+    against = [(pair[bases.identity], pair[arm]) for pair in pairs if bases.identity is not None]
+    timed = [(pair[bases.speed], pair[arm]) for pair in pairs if bases.speed is not None]
     return TaskSummary(
         n_samples=len(records),
         quality=quality_of(scores),
         counters=summarise_counters(records),
         identical_to_ar=count_identical(against) if against else None,
         speedup=Speedups(
-            decode=speedup(against, decode_ns, seed=seed),
-            request=speedup(against, request_ns, seed=seed),
-            page=speedup([pair for pair in against if pair[1].page], page_ns, seed=seed),
+            decode=speedup(timed, decode_ns, seed=seed),
+            request=speedup(timed, request_ns, seed=seed),
+            page=speedup([pair for pair in timed if pair[1].page], page_ns, seed=seed),
         )
-        if against
+        if timed
         else None,
         failed=sum(record.status != "ok" for record in records),
     )
@@ -221,6 +244,7 @@ def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_sampl
     found = []
     if not any(is_ar(arm) for arm in strategies):
         found.append("no `ar` arm: speedups and token identity were not measured")
+    found += speed_notes(strategies)
     if failed:
         found.append(f"{failed} of {n_samples} samples failed; they score worst and stay in every mean")
     for arm, strategy in strategies.items():
@@ -233,7 +257,8 @@ def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_sampl
             )
         identity = strategy.identical_to_ar
         if identity is not None and identity.n < identity.of:
-            found.append(f"{arm}: {identity.of - identity.n} of {identity.of} outputs differ from ar")
+            base = strategy.base or AR
+            found.append(f"{arm}: {identity.of - identity.n} of {identity.of} outputs differ from {base}")
         if counters.loops:
             found.append(f"{arm}: {counters.loops} outputs end in a repetition loop")
     return found

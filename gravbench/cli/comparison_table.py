@@ -18,7 +18,8 @@ from gravbench.analysis.overall_difference import COMPOSITES, QualityDifference
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.run_difference import FieldDifference
 from gravbench.analysis.speed_estimate import SpeedEstimate
-from gravbench.arms import AR
+from gravbench.arms import AR, batch_of
+from gravbench.cli.summary_table import timed_name
 
 NOT_MEASURED = "-"
 SHOWN_FIELDS = 12
@@ -45,7 +46,7 @@ def comparison_parts(comparison: Comparison) -> list[RenderableType]:
     for label, analysis in (("base", comparison.base), ("own", own)):
         parts.append(Text(f"inside {label}, against its own ar", style="bold"))
         parts.append(_speed_table(analysis))
-    return [*parts, _legend(), *_notes([comparison.base, own])]
+    return [*parts, _legend([comparison.base, own]), *_notes([comparison.base, own])]
 
 
 def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
@@ -63,23 +64,23 @@ def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
         parts += [Text(line) for line in _machine_lines(arm)]
         if arm.identity is not None:
             parts += _audit_lines(f"{arm.arm} against {arm.base or AR}", arm.identity)
-    return [*parts, _legend()]
+    return [*parts, _legend([analysis])]
 
 
 def _verdict_lines(arm: ArmAnalysis) -> list[str]:
-    audit, base = arm.identity, arm.base or AR
+    audit, base, over = arm.identity, arm.base or AR, arm.speed_base or AR
     lines = []
     if audit is not None:
         lines.append(f"{arm.arm}: same tokens as {base} on {audit.identical} of {audit.compared} samples.")
     if arm.decode is not None:
-        request = f", {_times(arm.request, base)} for whole requests" if arm.request else ""
-        page = f", {_times(arm.page, base)} for whole pages" if arm.page else ""
+        request = f", {_times(arm.request, over)} for whole requests" if arm.request else ""
+        page = f", {_times(arm.page, over)} for whole pages" if arm.page else ""
         lines.append(
-            f"{arm.arm}: {_times(arm.decode, base)} in decoding{request}{page}; {arm.decode.n_pairs} pairs."
+            f"{arm.arm}: {_times(arm.decode, over)} in decoding{request}{page}; {arm.decode.n_pairs} pairs."
         )
     for name, d in arm.quality.items():
         if name in COMPOSITES:
-            lines.append(f"{arm.arm}: {name} {_signed(d)} points over ar.")
+            lines.append(f"{arm.arm}: {name} {_signed(d)} points over {base}.")
     return lines
 
 
@@ -94,7 +95,7 @@ def _speed_table(analysis: RunAnalysis) -> Table:
         ):
             if speed is not None:
                 table.add_row(
-                    Text(arm.arm),
+                    Text(timed_name(arm.arm, arm.speed_base)),
                     label,
                     _interval(speed, "x"),
                     *(_number(v) for v in (speed.geometric_mean, speed.median, speed.p10, speed.p90)),
@@ -135,7 +136,7 @@ def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
 def _group_table(arm: ArmAnalysis) -> Table:
     """Tasks and length buckets all, categories from five samples on; --json has every one."""
     table = _table("group", "n", "identical", "decode speedup", "committed/round", "TPF")
-    table.title, table.title_justify = Text(arm.arm), "left"
+    table.title, table.title_justify = Text(timed_name(arm.arm, arm.speed_base)), "left"
     for row in arm.groups:
         if row.kind in {"task", "length"} or row.n >= SHOWN_GROUP_SIZE:
             table.add_row(
@@ -160,8 +161,8 @@ def _machine_lines(arm: ArmAnalysis) -> list[str]:
     if (a := arm.amdahl) is not None:
         shares = ", ".join(f"{stage} {share:.0%}" for stage, share in a.base_shares.items())
         lines.append(
-            f"{arm.arm}: request time of ar: {shares}; {a.predicted:.2f}x predicted from decoding alone, "
-            f"{a.measured:.2f}x measured, residual {a.residual:+.1%}"
+            f"{arm.arm}: request time of {arm.speed_base or AR}: {shares}; {a.predicted:.2f}x predicted from "
+            f"decoding alone, {a.measured:.2f}x measured, residual {a.residual:+.1%}"
         )
     if (d := arm.drift) is not None:
         word = "DRIFTING" if d.drifting else "no notable drift"
@@ -260,11 +261,14 @@ def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
     return [Text(f"note: {note}") for note in dict.fromkeys(n for a in analyses for n in a.notes)]
 
 
-def _legend() -> Text:
+def _legend(analyses: Iterable[RunAnalysis]) -> Text:
+    batches = any(batch_of(arm.arm) > 1 for analysis in analyses for arm in analysis.arms)
+    over = "pages, of crop times in batches over batches" if batches else "pages"
+    same = ", of ar at the same batch size (ar:batch=N: over ar, the gain of batching)" if batches else ""
     return Text(
-        "Speedup = sum of ar times / sum of own times over pairs. committed/round = tokens a round appended. "
-        f"TPF = decode tokens / decode forwards of every kind. Brackets: 95% bootstrap over pages, {METHOD}. "
-        "Points: 100 is best.",
+        f"Speedup = sum of ar times / sum of own times over pairs{same}. "
+        "committed/round = tokens a round appended. TPF = decode tokens / decode forwards of every kind. "
+        f"Brackets: 95% bootstrap over {over}, {METHOD}. Points: 100 is best.",
         style="dim",
     )
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from gravbench.analysis.pages import STAGES, PagesSummary
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary
+from gravbench.arms import AR
 
 PAGE_LABELS = {
     "text_block_Edit_dist": "text edit (low)",
@@ -34,9 +35,11 @@ def page_parts(summary: Summary) -> list[RenderableType]:
         parts.append(Text(f"data: {label}", style="bold"))
     parts += [_official(summary), _stages(pages), _regions(pages)]
     for arm, page in pages.items():
-        speedups = summary.strategies[arm].by_task["page"].speedup
+        strategy = summary.strategies[arm]
+        speedups = strategy.by_task["page"].speedup
         if page.amdahl is not None and speedups is not None:
-            parts.append(Text(_amdahl_line(arm, page, speedups.page)))
+            over = strategy.speed_base or AR
+            parts.append(Text(_amdahl_line(arm, page, speedups.page, over=over)))
     if "overall" not in next(iter(summary.strategies.values())).quality:
         parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
     return parts
@@ -110,7 +113,7 @@ def _regions(pages: dict[str, PagesSummary]) -> Table:
     return table
 
 
-def _amdahl_line(arm: str, page: PagesSummary, measured: Speedup | None) -> str:
+def _amdahl_line(arm: str, page: PagesSummary, measured: Speedup | None, *, over: str) -> str:
     split = page.amdahl
     assert split is not None
     interval = ""
@@ -118,7 +121,7 @@ def _amdahl_line(arm: str, page: PagesSummary, measured: Speedup | None) -> str:
         interval = f" [{measured.low:.2f}, {measured.high:.2f}]"
     return (
         f"{arm}: page speedup {split.measured:.2f}x{interval}; decode {split.decode_speedup:.2f}x on "
-        f"{split.decode_share:.0%} of ar's page time predicts {split.predicted:.2f}x "
+        f"{split.decode_share:.0%} of {over}'s page time predicts {split.predicted:.2f}x "
         f"(residual {split.residual:+.2f})"
     )
 

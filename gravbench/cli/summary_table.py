@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary, TaskSummary
+from gravbench.arms import batch_of, is_ar
 from gravbench.cli.page_tables import PAGE_LABELS, page_parts
 
 NOT_MEASURED = "-"
@@ -84,8 +85,17 @@ def _speed(summary: Summary) -> Table:
         "strategy", "TPF", "accepted/round", "committed/round", "decode speedup", "request speedup"
     )
     for name, strategy in summary.strategies.items():
-        table.add_row(Text(name), *_speed_cells(strategy))
+        table.add_row(Text(timed_name(name, strategy.speed_base)), *_speed_cells(strategy))
     return table
+
+
+def timed_name(arm: str, base: str | None) -> str:
+    """An arm in a table of speedups: `ar:batch=4 over ar` where the base is not of the same batch size."""
+    return f"{arm} over {base}" if base is not None and is_ar(arm) else arm
+
+
+def _has_batches(summary: Summary) -> bool:
+    return any(batch_of(name) > 1 for name in summary.strategies)
 
 
 def _by_task(summary: Summary) -> Table:
@@ -95,7 +105,8 @@ def _by_task(summary: Summary) -> Table:
             tpf, accepted, _, decode, _ = _speed_cells(part)
             crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
             quality = next((f"{value:.4f}" for value in crops), NOT_MEASURED)  # the task's headline
-            table.add_row(Text(name), task, str(part.n_samples), quality, tpf, accepted, decode)
+            named = Text(timed_name(name, strategy.speed_base))
+            table.add_row(named, task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
 
 
@@ -139,11 +150,18 @@ def _metric_label(metric: str) -> str:
     return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
 
 
+_BATCHES = (
+    " A strategy is timed over ar at the same batch size; ar:batch=N over ar is the gain of batching. "
+    "Times of crops that decode together are shares of shared forwards, also by task."
+)
+
+
 def _legend(summary: Summary) -> str:
     confidence = f"{summary.bootstrap.confidence:.0%}"
     return (
         "TPF = decode tokens / full-model decode forwards. Speedups are sums of ar times / sums of own times "
         f"over pairs, with the {confidence} interval of a {summary.bootstrap.method}."
+        + (_BATCHES if _has_batches(summary) else "")
     )
 
 

@@ -15,11 +15,13 @@ from gravbench.analysis.speed import Speedup
 from gravbench.arms import MAX_BATCH
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.running import exit_code, run_plan
+from gravbench.cli.summary_table import timed_name
 from gravbench.errors import UsageError
 from gravbench.runner.options import RunOptions, check_strategies
 from gravbench.store.schema import canonical_json
 
 MAX_BLOCK = 4096
+_BATCHES = "speedups are over ar at the same batch size; ar:batch=N over ar is the gain of batching."
 
 
 def sweep(
@@ -70,7 +72,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
     for p in curve.points:
         identity = p.identical_to_ar
         table.add_row(
-            Text(p.strategy),
+            Text(timed_name(p.strategy, p.speed_base)),
             *((_number(p.requests_per_forward),) if batched else ()),
             *map(_number, (p.accepted_draft, p.tau_round, p.tpf_all)),
             _speedup(p.decode),
@@ -83,7 +85,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
         Text(
             "accepted and committed are tokens a round; TPF = decode tokens / decode forwards; "
             + ("together = requests per forward; " if batched else "")
-            + "speedups are over ar at the same batch size."
+            + (_BATCHES if batched else "speedups are over ar.")
         )
     )
     parts += [Text(f"warning: {warning}", style="yellow") for warning in curve.warnings]

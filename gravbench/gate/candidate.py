@@ -26,7 +26,7 @@ from gravbench.analysis.run_difference import identity_differences, sample_probl
 from gravbench.analysis.shared_forwards import time_design
 from gravbench.analysis.speed import decode_ns
 from gravbench.analysis.speed_estimate import sub_design, timed_rows
-from gravbench.arms import base_of, is_ar
+from gravbench.arms import identity_base, is_ar, speed_base
 from gravbench.errors import NotComparableError
 from gravbench.gate.policy import CounterRule, CountRule, IdentityRule, Policy
 from gravbench.gate.reference import Reference, ReferenceArm, ReferencePrediction
@@ -43,7 +43,6 @@ from gravbench.gate.verdict import GateReport, Verdict, at_level, outcome_of
 from gravbench.protocols import Referee
 from gravbench.store.schema import GenRecord
 
-BASE = "ar"
 SHOWN_PROBLEMS = 20
 
 
@@ -54,18 +53,13 @@ class ArmUnderTest:
     arm: str
     run: LoadedRun
     reference: ReferenceArm
-    base_arm: ReferenceArm | None
-    """The reference's `ar`, for the AR-against-AR null."""
+    null: ReferenceArm | None
+    """The reference's `ar` arm for the AR-against-AR null, one of the same batch size if there is one."""
     design: Design
     table: CounterTable
     policy: Policy
     referee: Referee | None
     tau: float
-
-    @property
-    def base(self) -> str | None:
-        """The candidate's own `ar` that this strategy is held against; `None` for `ar` or without one."""
-        return base_of(self.arm, self.run.arms)
 
     @property
     def keys(self) -> list[tuple[str, int]]:
@@ -150,9 +144,10 @@ def _token_identity(test: ArmUnderTest) -> list[Verdict]:
 
 
 def _ar_identity(test: ArmUnderTest) -> list[Verdict]:
-    if test.base is None:
+    base = identity_base(test.arm, test.run.arms)
+    if base is None:
         return []
-    pairs = list(zip(test.run.records(test.base), test.run.records(test.arm), strict=True))
+    pairs = list(zip(test.run.records(base), test.run.records(test.arm), strict=True))
     return [_identity(test, "ar_identity", pairs, test.policy.rules.ar_identity)]
 
 
@@ -161,17 +156,14 @@ def _identity(
 ) -> Verdict:
     referee = test.referee if rule.mode == "near-ties" else None
     found = audit(pairs, referee=referee, tau=test.tau)
-    flips = None if test.base_arm is None else _flips(test, pairs, test.base_arm)
+    flips = None if test.null is None else _flips(test, pairs, test.null)
     return judge_identity(found, rule, test.policy, name=name, arm=test.arm, flips=flips, design=test.design)
 
 
-def _flips(
-    test: ArmUnderTest, pairs: Sequence[tuple[Answer, Answer]], base_arm: ReferenceArm
-) -> Floats | None:
+def _flips(test: ArmUnderTest, pairs: Sequence[tuple[Answer, Answer]], null_arm: ReferenceArm) -> Floats:
     """1.0 where a pair differs [:, 0], and where the run's AR differs from the reference's AR [:, 1]."""
-    if BASE not in test.run.arms:
-        return None
-    null = zip(test.run.records(BASE), (base_arm.predictions[key] for key in test.keys), strict=True)
+    own = test.run.records(null_arm.run.strategy)
+    null = zip(own, (null_arm.predictions[key] for key in test.keys), strict=True)
     return np.array(
         [[_differs(*pair), _differs(*ar_pair)] for pair, ar_pair in zip(pairs, null, strict=True)],
         dtype=np.float64,
@@ -244,12 +236,13 @@ def _count(
 
 
 def _speed(test: ArmUnderTest) -> list[Verdict]:
-    if test.base is None:
+    base = speed_base(test.arm, test.run.arms)
+    if base is None or is_ar(test.arm):
         return []
-    kept, times = timed_rows(test.run.units, test.base, test.arm, decode_ns)
+    kept, times = timed_rows(test.run.units, base, test.arm, decode_ns)
     own = [test.run.units[index].records[test.arm] for index in kept]
     design = time_design(sub_design(test.design, kept), own)
-    return [judge_speed(times, test.policy.rules.speed, test.policy, arm=test.arm, design=design)]
+    return [judge_speed(times, test.policy.rules.speed, test.policy, arm=test.arm, base=base, design=design)]
 
 
 RULES: dict[str, Callable[[ArmUnderTest], list[Verdict]]] = {
@@ -283,13 +276,19 @@ def _under_test(
         arm=name,
         run=run,
         reference=arm,
-        base_arm=reference.arms.get(BASE),
+        null=_null_arm(reference, name),
         design=design,
         table=counter_table(pairs),
         policy=policy,
         referee=referee,
         tau=tau,
     )
+
+
+def _null_arm(reference: Reference, name: str) -> ReferenceArm | None:
+    """What `name` is held against inside a run; an `ar` arm without such a base is its own null."""
+    base = identity_base(name, reference.arms)
+    return reference.arms[name] if base is None and is_ar(name) else reference.arms.get(base or "")
 
 
 def _detectable(test: ArmUnderTest) -> list[DetectableEffect]:

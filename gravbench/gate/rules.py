@@ -256,8 +256,10 @@ def judge_count(name: str, base: int, own: int, rule: CountRule, *, n: int, arm:
     )
 
 
-def judge_speed(times: Floats, rule: SpeedRule, policy: Policy, *, arm: str, design: Design) -> Verdict:
-    """Decode speedup over `ar` inside the candidate; `times` [n, 2] holds ar and own nanoseconds.
+def judge_speed(
+    times: Floats, rule: SpeedRule, policy: Policy, *, arm: str, base: str, design: Design
+) -> Verdict:
+    """Decode speedup over the `ar` arm `base` inside the candidate; `times` [n, 2] is base and own, in ns.
 
     Only surely below the floor fails; an interval around the floor is inconclusive.
     """
@@ -275,7 +277,8 @@ def judge_speed(times: Floats, rule: SpeedRule, policy: Policy, *, arm: str, des
             "observed": interval.value,
             "limit": rule.floor,
             "explanation": (
-                f"decode speedup over ar {interval.value:.2f}x [{low:.2f}, {high:.2f}], floor {rule.floor:g}x"
+                f"decode speedup over {base} {interval.value:.2f}x [{low:.2f}, {high:.2f}], "
+                f"floor {rule.floor:g}x"
             ),
             "numbers": {"low": low, "high": high, "pairs": len(times)},
         }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from gravbench.arms import batch_of
 from gravbench.reporting import plots
-from gravbench.reporting.charts import Chart, Named, end_to_end
+from gravbench.reporting.charts import Chart, Named, end_to_end, of_pages
 from gravbench.reporting.series import Waterfall
 from gravbench.reporting.tables import interval, milliseconds, number, table, times
 
+_SHARES = " Times of crops that decode together are shares of shared forwards, not latencies."
 STAGE_ORDER = ("load", "image", "layout", "crop", "vision", "prefill", "decode", "assembly", "other")
 
 
 def amdahl_waterfall(a: Named, key: str) -> Chart | None:
-    """From the request time of ar, stage by stage, to the strategy's own."""
+    """From the request time of the speed base, stage by stage, to the strategy's own."""
     split = stage_split(a)
     if split is None:
         return None
@@ -19,7 +21,7 @@ def amdahl_waterfall(a: Named, key: str) -> Chart | None:
     own_total = sum(own.values())
     known = sorted({*base, *own}, key=lambda s: (STAGE_ORDER.index(s) if s in STAGE_ORDER else 99, s))
     stages = [s for s in known if base.get(s) or own.get(s)]
-    labels, starts, ends, totals = ["ar"], [0.0], [1.0], [True]
+    labels, starts, ends, totals = [a.over], [0.0], [1.0], [True]
     level = 1.0
     rows: list[tuple[str, ...]] = []
     for stage in stages:
@@ -39,20 +41,20 @@ def amdahl_waterfall(a: Named, key: str) -> Chart | None:
     return Chart(
         key=key,
         title=title,
-        note=_amdahl_note(base, own, what),
+        note=_amdahl_note(base, own, what, over=a.over),
         svg=plots.waterfall_chart(
             Waterfall(labels=tuple(labels), starts=tuple(starts), ends=tuple(ends), totals=tuple(totals)),
             key=key,
             title=title,
-            description=f"Time of a {what} goes from 100 % to {own_total:.0%} of ar's.",
-            x_label=f"share of ar's {what} time",
+            description=f"Time of a {what} goes from 100 % to {own_total:.0%} of {a.over}'s.",
+            x_label=f"share of {a.over}'s {what} time",
         ),
-        table=table(title, ("stage", "ar", "own", "change"), rows),
+        table=table(title, ("stage", a.over, "own", "change"), rows),
     )
 
 
 def stage_split(a: Named) -> tuple[dict[str, float], dict[str, float], str] | None:
-    """Stage times of ar and of the strategy in units of ar's whole time, and what a whole is.
+    """Stage times of speed base and strategy in units of the base's whole time, and what a whole is.
 
     Pages have layout, crops and assembly beside the model's stages; `None` where no whole was timed.
     """
@@ -68,21 +70,21 @@ def stage_split(a: Named) -> tuple[dict[str, float], dict[str, float], str] | No
     return dict(found.base_shares), {s: v * own_total for s, v in found.own_shares.items()}, "request"
 
 
-def _amdahl_note(base: dict[str, float], own: dict[str, float], what: str) -> str:
-    """predicted = 1 / ((1 - d) + d / s), d the decode share of ar, s the decode speedup."""
+def _amdahl_note(base: dict[str, float], own: dict[str, float], what: str, *, over: str) -> str:
+    """predicted = 1 / ((1 - d) + d / s), d the decode share of the base, s the decode speedup."""
     share, spent, total = base.get("decode", 0.0), own.get("decode", 0.0), sum(own.values())
     if not spent or not total:
         return "Decode times are not at hand, so there is nothing to predict from."
     predicted, measured = 1 / (1 - share + spent), 1 / total
     residual = measured / predicted - 1
     return (
-        f"Amdahl: decoding takes {share:.0%} of ar's {what} time, so {share / spent:.2f}× in decoding "
+        f"Amdahl: decoding takes {share:.0%} of {over}'s {what} time, so {share / spent:.2f}× in decoding "
         f"predicts {predicted:.2f}× for a {what}; measured {measured:.2f}×, residual {residual:+.1%}."
     )
 
 
 def pair_scatter(a: Named, key: str) -> Chart | None:
-    """One dot a sample: request time of ar against the strategy's own, both logarithmic."""
+    """One dot a sample: request time of the speed base against the strategy's own, both logarithmic."""
     p = a.part.pairs
     shown = [i for i in range(len(p.base_ns)) if p.base_ns[i] > 0 and p.own_ns[i] > 0]
     if not shown:
@@ -102,20 +104,21 @@ def pair_scatter(a: Named, key: str) -> Chart | None:
     return Chart(
         key=key,
         title=title,
-        note="Whole requests or pages. Below the line of equal times drafting was faster. All are shown.",
+        note="Whole requests or pages. Below the line of equal times drafting was faster. All are shown."
+        + (_SHARES if batch_of(a.part.arm) > 1 and not of_pages(a.arm) else ""),
         svg=plots.scatter_chart(
             [p.base_ns[i] / 1e6 for i in shown],
             [p.own_ns[i] / 1e6 for i in shown],
             key=key,
             title=title,
             description=f"{len(shown)} samples; speedup {interval(end_to_end(a.arm), '×')}.",
-            x_label="ar, ms",
+            x_label=f"{a.over}, ms",
             y_label=f"{a.part.arm}, ms",
             guides=(1, 2, 4),
             log_x=True,
         ),
         table=table(
-            title, ("sample", "task", "tokens", "ar", "own", "speedup"), rows, left=frozenset({0, 1})
+            title, ("sample", "task", "tokens", a.over, "own", "speedup"), rows, left=frozenset({0, 1})
         ),
     )
 
@@ -156,8 +159,8 @@ def drift_chart(a: Named, key: str) -> Chart | None:
             title=title,
             description=" ".join(said) or "Cost ratio by slot.",
             x_label="slot (order of execution)",
-            y_label="cost per forward, ar / own",
+            y_label=f"cost per forward, {a.over} / own",
             steps=steps,
         ),
-        table=table(title, ("slot", "ar, per forward", "own, per forward", "ratio"), rows),
+        table=table(title, ("slot", f"{a.over}, per forward", "own, per forward", "ratio"), rows),
     )

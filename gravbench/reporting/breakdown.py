@@ -28,7 +28,10 @@ from gravbench.reporting.tables import (
 
 
 def speed_table(document: ReportDocument) -> Table | None:
-    """Headline speedups with all that belongs beside them; identical outputs apart where some differ."""
+    """Headline speedups with all that belongs beside them; identical outputs apart where some differ.
+
+    `ar` is the arm of the same batch size.
+    """
     rows: list[tuple[str | Cell, ...]] = []
     for a in best_first(document):
         differs = a.arm.identity is not None and a.arm.identity.identical < a.arm.identity.compared
@@ -119,7 +122,7 @@ def counter_table(document: ReportDocument) -> Table:
 
 
 def quality_table(document: ReportDocument) -> Table | None:
-    """Every metric of every strategy, with the difference to ar."""
+    """Every metric of every strategy, with the difference to the `ar` arm it is held against."""
     rows: list[tuple[str | Cell, ...]] = []
     for a in named_arms(document):
         for metric in metric_order(a.part.levels):

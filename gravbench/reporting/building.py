@@ -12,10 +12,10 @@ from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.limits import METHOD
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.pages import page_ns, stage_sums
-from gravbench.analysis.run_analysis import BASE, GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
+from gravbench.analysis.run_analysis import GROUP_RESAMPLES, AnalysisOptions, RunAnalysis
 from gravbench.analysis.speed import request_ns, summarise_counters
 from gravbench.analysis.speed_estimate import timed_rows
-from gravbench.arms import base_of, is_ar
+from gravbench.arms import AR, is_ar, speed_base
 from gravbench.errors import GravbenchError
 from gravbench.reporting.cautions import cautions_of
 from gravbench.reporting.document import (
@@ -87,7 +87,7 @@ def _title(inputs: Sequence[ReportInput]) -> str:
     suites = dict.fromkeys(str(given.run.manifest.identity["suite"]) for given in inputs)
     arms = dict.fromkeys(arm for given in inputs for arm in given.run.arms if not is_ar(arm))
     named = ", ".join(list(arms)[:3]) + (f" and {len(arms) - 3} more" if len(arms) > 3 else "")
-    return f"{named or BASE} on {', '.join(suites)}"
+    return f"{named or AR} on {', '.join(suites)}"
 
 
 def _run(given: ReportInput, analysis: RunAnalysis) -> RunPart:
@@ -119,7 +119,7 @@ def _arm(given: ReportInput, arm: str) -> ArmPart:
     run, records = given.run, given.run.records(arm)
     trained = run.manifest.model.get("block_size")
     named = _BLOCK.search(arm)
-    base = base_of(arm, run.arms)
+    base = speed_base(arm, run.arms)
     summary = summarise_counters(records)
     block = (
         int(named[1]) if named else trained if isinstance(trained, int) and summary.draft_offered else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.summary import at_acceptance_floor
-from gravbench.arms import is_ar
+from gravbench.arms import AR, is_ar
 from gravbench.reporting.document import ArmPart
 
 FEW_PAIRS = 30
@@ -33,7 +33,7 @@ def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart])
     given = run.manifest.model.get("warnings")
     if isinstance(given, list):
         found += [str(text) for text in given]
-    return tuple(dict.fromkeys([*found, *run.notes]))
+    return tuple(dict.fromkeys([*found, *analysis.notes]))
 
 
 def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
@@ -49,7 +49,9 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
         )
     if arm.identity is not None and arm.identity.faults:
         judged = "" if arm.identity.refereed else " (no referee was asked which of them are near-ties)"
-        found.append(f"{name}: {arm.identity.faults} outputs differ from ar without an excuse{judged}.")
+        found.append(
+            f"{name}: {arm.identity.faults} outputs differ from {arm.base or AR} without an excuse{judged}."
+        )
     if c.draft_offered and not c.draft_accepted:
         found.append(f"{name}: not one of {c.draft_offered} draft tokens was accepted.")
     elif at_acceptance_floor(c):

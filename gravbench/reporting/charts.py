@@ -11,7 +11,7 @@ from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.overall_difference import COMPOSITES
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed_estimate import SpeedEstimate
-from gravbench.arms import batch_of, is_ar
+from gravbench.arms import AR, batch_of, is_ar
 from gravbench.reporting.document import ArmPart, ReportDocument, RunPart
 from gravbench.reporting.series import Line
 from gravbench.reporting.tables import Table
@@ -38,6 +38,16 @@ class Named:
     run: RunPart
     part: ArmPart
     arm: ArmAnalysis
+
+    @property
+    def against(self) -> str:
+        """The `ar` arm that text and quality are held against."""
+        return self.arm.base or AR
+
+    @property
+    def over(self) -> str:
+        """The `ar` arm that times are held against, where there are times."""
+        return self.arm.speed_base or self.against
 
 
 def named_arms(document: ReportDocument) -> list[Named]:
@@ -83,6 +93,16 @@ def end_to_end_column(groups: Iterable[GroupRow]) -> str:
     if kinds == {True}:
         return "page end to end"
     return "end to end, pages whole" if True in kinds else "end to end"
+
+
+def any_batch(document: ReportDocument) -> bool:
+    """Whether an arm of any run decodes several requests together."""
+    return any(batch_of(part.arm) > 1 for run in document.runs for part in run.arms)
+
+
+def over_ar(document: ReportDocument) -> str:
+    """What a speedup is over, as an axis says it."""
+    return "speedup over ar at the same batch size" if any_batch(document) else "speedup over ar"
 
 
 def concurrency(run: RunPart, arm: str) -> int:

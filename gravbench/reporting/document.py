@@ -17,7 +17,8 @@ from gravbench.store.schema import StoredRecord
 
 
 class PairTimes(Record):
-    """Columns, one entry a pair in which both arms are ok and timed; nanoseconds of whole requests."""
+    """Columns, one entry a pair in which strategy and speed base are ok and timed; nanoseconds of whole
+    requests, shares of them where crops decode together."""
 
     sample_ids: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
@@ -28,7 +29,7 @@ class PairTimes(Record):
 
 
 class SlotCosts(Record):
-    """Columns in slot order: decode nanoseconds per decode forward of `ar` and of the strategy."""
+    """Columns in slot order: decode nanoseconds per decode forward of the speed base and of the strategy."""
 
     slots: tuple[float, ...] = ()
     base: tuple[float, ...] = ()
@@ -51,7 +52,7 @@ class ArmPart(Record):
     levels: dict[str, QualityLevel]
     pairs: PairTimes
     base_stages: dict[str, int] = Field(default_factory=dict)
-    """Nanoseconds by stage over the pages that both arms read, of `ar`; empty for crops."""
+    """Nanoseconds by stage over the pages that both arms read, of the speed base; empty for crops."""
     own_stages: dict[str, int] = Field(default_factory=dict)
     costs: SlotCosts
     ok: int

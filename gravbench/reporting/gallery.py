@@ -10,7 +10,7 @@ from gravbench.analysis.equality import is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.pages import page_ns
 from gravbench.analysis.speed import decode_ns, request_ns
-from gravbench.arms import base_of
+from gravbench.arms import identity_base
 from gravbench.reporting.document import Answer, GallerySample
 from gravbench.reporting.thumbnails import Thumbnail, thumbnails
 from gravbench.store.schema import GenRecord
@@ -78,7 +78,7 @@ def _sample(
 def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
     record = unit.records[arm]
     scores = run.scores.get((unit.sample_id, unit.rep, arm), ())
-    base = base_of(arm, run.arms)
+    base = identity_base(arm, run.arms)
     logged = record.trace is not None and (record.trace.rounds.committed or len(record.token_ids) <= 1)
     return Answer(
         run=number,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gravbench.analysis.overall_difference import points
-from gravbench.analysis.run_analysis import BASE
-from gravbench.arms import base_of, is_ar
+from gravbench.arms import is_ar, speed_base
 from gravbench.reporting.document import Answer, GallerySample, ReportDocument
 from gravbench.reporting.packing import packed
 from gravbench.reporting.tables import milliseconds
@@ -62,7 +61,7 @@ def _chunks(samples: Sequence[GallerySample]) -> list[list[GallerySample]]:
 def _speedup(answer: Answer, answers: Sequence[Answer]) -> float | None:
     """Request time of the `ar` answer of the same run and batch size over the answer's own."""
     same_run = {a.arm: a for a in answers if a.run == answer.run}
-    base = None if is_ar(answer.arm) else same_run.get(base_of(answer.arm, same_run) or "")
+    base = None if is_ar(answer.arm) else same_run.get(speed_base(answer.arm, same_run) or "")
     if base is None or not base.request_ns or not answer.request_ns:
         return None
     return base.request_ns / answer.request_ns
@@ -70,7 +69,7 @@ def _speedup(answer: Answer, answers: Sequence[Answer]) -> float | None:
 
 def _row(sample: GallerySample, place: tuple[int, int]) -> list[Any]:
     """[name, task, tokens, points, speedup, differs, failed, chunk, place in it]; `None` = not measured."""
-    base = next((a for a in sample.answers if a.arm == BASE), None)
+    base = next((a for a in sample.answers if is_ar(a.arm)), None)
     tokens = len((base or sample.answers[0]).token_ids) if sample.answers else 0
     ratios = [ratio for a in sample.answers if (ratio := _speedup(a, sample.answers)) is not None]
     levels = [

@@ -167,7 +167,7 @@ def _tables(document: ReportDocument, detailed: list[Named], best: Named | None)
         t
         for a in judged
         if a.arm.identity is not None
-        and (t := breakdown.audit_table(f"{a.label} against ar", a.arm.identity)) is not None
+        and (t := breakdown.audit_table(f"{a.label} against {a.against}", a.arm.identity)) is not None
     ]
     null = document.null and breakdown.audit_table("ar against ar", document.null.audit)
     return {

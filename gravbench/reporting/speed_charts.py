@@ -19,6 +19,7 @@ from gravbench.reporting.charts import (
     end_to_end_column,
     interval_lines,
     named_arms,
+    over_ar,
 )
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.tables import interval, table
@@ -67,7 +68,7 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
             title=title,
             description=described("Speedup over ar", lines),
             x_label="block size",
-            y_label="speedup over ar",
+            y_label=over_ar(document),
             ticks=[str(size) for size in sizes],
             level=1.0,
         ),
@@ -102,7 +103,7 @@ def speed_by_length(document: ReportDocument) -> Chart | None:
             title=title,
             description=described("Speedup over ar", lines),
             x_label="output tokens",
-            y_label="speedup over ar",
+            y_label=over_ar(document),
             ticks=labels,
             level=1.0,
         )
@@ -158,7 +159,7 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
             title=title,
             description=described("Speedup over ar", lines),
             x_label="requests together",
-            y_label="speedup over ar",
+            y_label=over_ar(document),
             ticks=[str(level) for level in levels],
             level=1.0,
         ),

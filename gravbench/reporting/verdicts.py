@@ -7,8 +7,8 @@ from typing import Literal
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.divergence import Audit
-from gravbench.analysis.run_analysis import BASE
-from gravbench.reporting.charts import Named, best_first, concurrency, end_to_end, main_metric
+from gravbench.arms import AR, batch_of, speed_base
+from gravbench.reporting.charts import Named, any_batch, best_first, concurrency, end_to_end, main_metric
 from gravbench.reporting.document import ReportDocument, RunPart
 from gravbench.reporting.tables import interval, number, signed
 
@@ -47,9 +47,8 @@ def headline(document: ReportDocument) -> str:
             request = f", {interval(end_to_end(a.arm), '×')} end to end" if end_to_end(a.arm) else ""
             same = ""
             if (audit := a.arm.identity) is not None:
-                same = f"; {audit.identical} of {audit.compared} outputs are token-identical to ar"
-            against = a.arm.base or BASE
-            return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as {against}{request}{same}."
+                same = f"; {audit.identical} of {audit.compared} outputs are token-identical to {a.against}"
+            return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as {a.over}{request}{same}."
     return "No speedup was measured in these runs."
 
 
@@ -94,7 +93,7 @@ def _same(a: Named) -> Answered:
             mood="unclear",
             detail=f"All {audit.both_failed} pairs failed in both arms.",
         )
-    counted = f"{audit.identical} of {audit.compared} outputs have ar's token ids and stop reason"
+    counted = f"{audit.identical} of {audit.compared} outputs have {a.against}'s token ids and stop reason"
     if audit.identical == audit.compared:
         return Answered(question=question, answer="yes", mood="yes", detail=counted + ".")
     return Answered(
@@ -115,9 +114,8 @@ def difference_kinds(audit: Audit) -> str:
 def _faster(a: Named) -> Answered:
     question = "Is it faster?"
     if a.arm.decode is None:
-        reason = "No pair has decode times in both arms."
-        return Answered(question=question, answer="not measured", mood="unclear", detail=reason)
-    detail = f"Decoding {interval(a.arm.decode, '×')}"
+        return Answered(question=question, answer="not measured", mood="unclear", detail=_no_speed(a))
+    detail = f"Decoding {interval(a.arm.decode, '×')}" + ("" if a.over == AR else f" over {a.over}")
     if end_to_end(a.arm) is not None:
         detail += f", end to end {interval(end_to_end(a.arm), '×')}"
     detail += (
@@ -125,6 +123,12 @@ def _faster(a: Named) -> Answered:
     )
     answer, mood = _sides(a.arm.decode)
     return Answered(question=question, answer=answer, mood=mood, detail=detail)
+
+
+def _no_speed(a: Named) -> str:
+    if speed_base(a.part.arm, [part.arm for part in a.run.arms]) is None:
+        return f"There is no ar arm at batch size {batch_of(a.part.arm)}."
+    return "No pair has decode times in both arms."
 
 
 def _value(a: Named, name: str) -> float | None:
@@ -162,26 +166,21 @@ def _quality(a: Named) -> Answered:
     high = d.high if d.high is not None else d.difference
     mood: Mood = "no" if high < 0 else "yes" if low > -0.5 else "unclear"
     answer = "unchanged" if not d.changed else f"{d.difference:+.2f} points"
-    detail = f"{metric}: {d.own:.2f} points, ar {d.base:.2f}, difference {signed(d)}; "
+    detail = f"{metric}: {d.own:.2f} points, {a.against} {d.base:.2f}, difference {signed(d)}; "
     detail += f"{d.changed} of {d.n} changed."
     return Answered(question=question, answer=answer, mood=mood, detail=detail)
 
 
 def measured_how(document: ReportDocument) -> list[str]:
     """How the numbers came about, a sentence each."""
-    base = BASE
-    batches = any(concurrency(run, part.arm) > 1 for run in document.runs for part in run.arms)
-    shared = (
-        "Requests that decode together share the time of each forward equally, strategies are held against "
-        f"{base} at the same number of requests, and crops of one batch are one cluster of the intervals."
-    )
+    batches = any_batch(document)
     return [
-        *([shared] if batches else []),
-        f"Every sample is decoded by {base} and by each strategy one after the other, in alternating "
-        "order, in one process with the same weights, stop rule and budget; a pair never spans two sessions.",
-        f"A speedup is the sum of {base}'s times over the sum of the strategy's times, over pairs in which "
-        "both succeeded. Ratios of single pairs describe spread and are never the headline.",
-        f"Intervals are 95 % {_method(document)} ({document.resamples:,} resamples, seed "
+        *([_TOGETHER] if batches else []),
+        f"{_IN_GROUPS if batches else _IN_TURN} in one process with the same weights, stop rule and budget; "
+        "a pair never spans two sessions.",
+        "A speedup is the sum of ar's times over the sum of the strategy's times, over pairs in which both "
+        "succeeded. Ratios of single pairs describe spread and are never the headline.",
+        f"Intervals are 95 % {_method(document, batches=batches)} ({document.resamples:,} resamples, seed "
         f"{document.seed}); groups use 2,000. Composites are computed again inside every resample.",
         "Same text means equal token ids and stop reason. Where ids part, a float32 referee may call "
         "a near-tie; without a referee nothing is excused.",
@@ -189,7 +188,19 @@ def measured_how(document: ReportDocument) -> list[str]:
     ]
 
 
-def _method(document: ReportDocument) -> str:
+_IN_TURN = "Every sample is decoded by ar and by each strategy one after the other, in alternating order,"
+_IN_GROUPS = (
+    "Crops are taken in groups of the largest batch of a run, pages one by one: ar and each strategy decode "
+    "the whole group, or the page, one after the other, in alternating order,"
+)
+_TOGETHER = (
+    "Requests that decode together share the time of each forward equally. Speed is held against ar at the "
+    "same batch size or not at all, text against ar at another where that is missing."
+)
+
+
+def _method(document: ReportDocument, *, batches: bool) -> str:
+    over = "over pages" + (", those of times over batches where crops decoded together" if batches else "")
     if document.intervals is None:
-        return "BCa bootstrap intervals over pages"
-    return f"bootstrap intervals over pages, {document.intervals}"
+        return f"BCa bootstrap intervals {over}"
+    return f"bootstrap intervals {over}, {document.intervals}"

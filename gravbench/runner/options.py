@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gravbench.arms import with_batch
+from gravbench.arms import batch_of, canonical, with_batch
 from gravbench.errors import UsageError
 
 DEFAULT_STRATEGIES = ("ar", "selfspec")
@@ -80,13 +80,29 @@ def parse_error_limit(text: str) -> ErrorLimit:
 def check_strategies(strategies: Sequence[str], *, batch_size: int = 1) -> tuple[str, ...]:
     """Strategies as given, or the defaults, at `batch_size` where they name none.
 
-    `UsageError` when one is unknown, badly put or given twice.
+    `UsageError` when one is unknown, badly put, not spelled canonically, or the same as another: what is
+    written here is the arm's name in every file, and only equal names meet.
     """
     from gravbench.decoding.strategies import parse_strategy
 
-    chosen = tuple(with_batch(strategy, batch_size) for strategy in tuple(strategies) or DEFAULT_STRATEGIES)
-    for strategy in chosen:
-        if chosen.count(strategy) > 1:
-            raise UsageError(f"strategy '{strategy}' is given twice", hint="Name each strategy once.")
-        parse_strategy(strategy)
-    return chosen
+    chosen: list[str] = []
+    meanings: dict[object, str] = {}
+    for strategy in tuple(strategies) or DEFAULT_STRATEGIES:
+        decoding = parse_strategy(strategy)
+        _check_spelling(strategy)
+        arm = with_batch(strategy, batch_size)
+        if arm in chosen:
+            raise UsageError(f"strategy '{arm}' is given twice", hint="Name each strategy once.")
+        same = meanings.setdefault((decoding, batch_of(arm)), arm)
+        if same != arm:
+            raise UsageError(f"strategy '{arm}' is the same as '{same}'", hint="Name each strategy once.")
+        chosen.append(arm)
+    return tuple(chosen)
+
+
+def _check_spelling(strategy: str) -> None:
+    if strategy != canonical(strategy):
+        raise UsageError(
+            f"strategy '{strategy}': another spelling of '{canonical(strategy)}'",
+            hint=f"Write {canonical(strategy)} (options by name, batch last, no leading zeros, no batch=1).",
+        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from gravbench.arms import batch_of
 from gravbench.errors import UsageError
 from gravbench.pipeline.assembly import ASSEMBLER
 from gravbench.pipeline.page import PageReader
@@ -76,6 +77,12 @@ def page_setup(
         raise UsageError(
             f"--in-flight {options.in_flight}: backend '{options.backend}' takes one request at a time",
             hint="Use --in-flight 1, or a server backend.",
+        )
+    batched = next((arm for arm in options.strategies if batch_of(arm) > 1), None)
+    if options.in_flight > 1 and batched is not None:
+        raise UsageError(
+            f"--in-flight {options.in_flight}: regions of '{batched}' decode together, not in flight",
+            hint="Use either --in-flight, or batch sizes above 1.",
         )
     return PageSetup(
         layout=open_layout(options),

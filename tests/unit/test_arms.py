@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.arms import base_of, batch_of, is_ar, split_arm, with_batch, without_batch
+from gravbench.arms import (
+    batch_of,
+    canonical,
+    identity_base,
+    is_ar,
+    speed_base,
+    split_arm,
+    with_batch,
+    without_batch,
+)
 from gravbench.errors import UsageError
 
 ARMS = st.sampled_from(["ar", "selfspec", "selfspec:block=4", "selfspec:block=4,legacy=1"])
@@ -38,7 +47,47 @@ def test_malformed_arms_are_refused(arm: str) -> None:
         split_arm(arm)
 
 
-def test_speed_is_held_against_ar_at_the_same_batch_size() -> None:
-    arms = ("ar", "selfspec", "ar:batch=4", "selfspec:batch=4", "selfspec:batch=8")
-    assert [base_of(arm, arms) for arm in arms] == [None, "ar", "ar", "ar:batch=4", "ar"]
-    assert base_of("selfspec", ("selfspec", "ar:batch=4")) is None
+EVERY = ("ar", "selfspec", "ar:batch=4", "selfspec:batch=4", "selfspec:batch=8")
+
+
+def test_speed_is_held_against_ar_at_the_same_batch_size_or_not_at_all() -> None:
+    assert [speed_base(arm, EVERY) for arm in EVERY] == [None, "ar", "ar", "ar:batch=4", None]
+    assert speed_base("selfspec", ("selfspec", "ar:batch=4")) is None
+
+
+def test_the_gain_of_batching_is_over_plain_ar_alone() -> None:
+    assert speed_base("ar:batch=4", ("ar:batch=4", "ar")) == "ar"
+    assert speed_base("ar:batch=4", ("ar:batch=2", "ar:batch=4")) is None
+
+
+def test_text_is_held_against_ar_at_the_same_batch_size_or_another() -> None:
+    assert [identity_base(arm, EVERY) for arm in EVERY] == [None, "ar", "ar", "ar:batch=4", "ar"]
+    arms = ("selfspec", "ar:batch=8", "ar:batch=4")
+    assert [identity_base(arm, arms) for arm in arms] == ["ar:batch=4", "ar:batch=4", None]
+
+
+@given(arms=st.lists(st.builds(with_batch, ARMS, st.integers(1, 4)), unique=True))
+def test_no_arm_is_its_own_base_and_some_arm_has_none(arms: list[str]) -> None:
+    for base in (identity_base, speed_base):
+        found = {arm: base(arm, arms) for arm in arms}
+        assert all(other != arm and (other is None or is_ar(other)) for arm, other in found.items())
+        assert None in found.values() or not arms
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("ar:batch=1", "ar"),
+        ("ar:batch=04", "ar:batch=4"),
+        ("selfspec:batch=4,block=08", "selfspec:block=8,batch=4"),
+        ("selfspec:legacy=1,block=4", "selfspec:block=4,legacy=1"),
+        ("selfspec:legacy=00", "selfspec:legacy=0"),
+    ],
+)
+def test_an_arm_has_one_spelling(written: str, expected: str) -> None:
+    assert canonical(written) == expected == canonical(expected)
+
+
+@given(arm=ARMS, size=st.integers(1, 1024))
+def test_the_canonical_spelling_stays_as_it_is(arm: str, size: int) -> None:
+    assert canonical(with_batch(arm, size)) == with_batch(arm, size)

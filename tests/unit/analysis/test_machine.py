@@ -131,6 +131,12 @@ def test_cost_model_reads_a_table_between_its_entries() -> None:
     assert model.source == "table"
 
 
+def test_a_table_of_single_requests_says_nothing_of_a_batch() -> None:
+    batched = [(a, b.model_copy(update={"arm": "selfspec:batch=4"})) for a, b in pairs()]
+    model = cost_model(batched, table={1: 1.0, 16: 1.4, 18: 1.6})
+    assert model == cost_model(pairs()) and model is not None and model.source == "traces"
+
+
 def test_cost_model_needs_two_row_counts() -> None:
     with pytest.raises(ValueError, match="two row counts"):
         cost_model(pairs(), table={1: 1.0})

@@ -36,6 +36,22 @@ def test_table_fits_100_columns_without_colour(tmp_path) -> None:  # type: ignor
     assert re.search(r"\d\.\d\dx \[\d\.\d\d, \d\.\d\d\]", text)
 
 
+def test_every_speedup_of_a_batched_run_names_what_it_is_over(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    strategies = ("ar", "ar:batch=4", "selfspec:batch=4", "selfspec:batch=2")
+    summary = run_fake(tmp_path / "r", samples=12, strategies=strategies).summary
+    text = " ".join(rendered(summary, width=140).split())
+    assert re.search(r"ar:batch=4 over ar 1\.00 - 1\.00 1\.00x", text)
+    assert re.search(r"selfspec:batch=4 [0-9. ]+ \d\.\d\dx", text)
+    assert re.search(r"selfspec:batch=2 [0-9. ]+ - -", text)
+    assert "A strategy is timed over ar at the same batch size; ar:batch=N over ar is the gain" in text
+    assert "warning: selfspec:batch=2: no ar arm at batch size 2" in text
+    assert max(map(len, rendered(summary).splitlines())) <= 100
+
+
+def test_the_legend_of_a_plain_run_speaks_of_no_batch(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    assert "batch" not in rendered(run_fake(tmp_path / "r").summary)
+
+
 def test_what_was_not_measured_is_a_dash_and_warnings_are_words(tmp_path) -> None:  # type: ignore[no-untyped-def]
     failing = frozenset(f"{task}-{i:03d}" for task in ("text", "table", "formula") for i in range(6))
     outcome = run_fake(tmp_path / "r", backend=FakeBackend(failing=failing))

@@ -140,7 +140,9 @@ def speed_fails(speedup: float) -> Trial:
     def trial(rng: np.random.Generator, policy: Policy) -> bool:
         own = rng.lognormal(0, 0.6, CROPS)
         times = np.column_stack((speedup * own * np.exp(rng.normal(-0.02, 0.2, CROPS)), own))
-        verdict = judge_speed(times, policy.rules.speed, policy, arm="x", design=independent(CROPS))
+        verdict = judge_speed(
+            times, policy.rules.speed, policy, arm="x", base="ar", design=independent(CROPS)
+        )
         return verdict.status == "fail"
 
     return trial

@@ -18,7 +18,7 @@ from verdict_support import (
     with_text,
 )
 
-from gravbench.analysis.loaded import load_run
+from gravbench.analysis.loaded import LoadedRun, load_run
 from gravbench.errors import DataError, NotComparableError
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.protocols import Opinion
@@ -313,3 +313,34 @@ def test_every_sample_failed_says_so(base: tuple[Path, Reference], tmp_path: Pat
     report = judged(make_run(tmp_path / "r", backend=FakeBackend(failing=ids)), base[1])
     assert "failures" in failed_rules(report)
     assert report.exit_code == 1
+
+
+def test_the_null_of_a_batched_strategy_is_ar_at_its_batch_size(tmp_path: Path) -> None:
+    """Where ids of ar:batch=4 part from the reference as often as the strategy's, there is no excess."""
+    run = make_run(tmp_path / "run", strategies=("ar:batch=4", "selfspec:batch=4"))
+    reference = bless(run, tmp_path / "reference")
+
+    def flipped(arms: tuple[str, ...]) -> LoadedRun:
+        def edit(line: Line) -> Line:
+            ids = [*line["token_ids"][:-2], 999, 0]
+            return {**line, "token_ids": ids} if line["arm"] in arms else line
+
+        return doctored(tmp_path / "run", tmp_path / f"of-{len(arms)}", edit=edit)
+
+    policy = quick_policy(token_identity={"mode": "near-ties"}, ar_identity={"level": "off"})
+    arm = "selfspec:batch=4"
+    for arms, excess, status in ((run.arms, 0.0, "pass"), ((arm,), 1.0, "fail")):
+        report = judged(flipped(arms), reference, policy=policy, referee=Tie(gap=1e-5))
+        verdict = by_rule(report, "token_identity", arm)
+        assert (verdict.numbers["excess_flips"], verdict.status) == (excess, status)
+
+
+def test_speed_is_judged_over_ar_at_the_same_batch_size_alone(tmp_path: Path) -> None:
+    arms = ("ar", "selfspec", "ar:batch=4", "selfspec:batch=4", "selfspec:batch=2")
+    run = make_run(tmp_path / "run", strategies=arms)
+    report = judged(run, bless(run, tmp_path / "reference"))
+    found = {arm: by_rule(report, "speed", arm) for arm in arms}
+    judged_arms = {arm for arm, verdict in found.items() if verdict.status != "off"}
+    assert judged_arms == {"selfspec", "selfspec:batch=4"}
+    assert "speedup over ar:batch=4 " in found["selfspec:batch=4"].explanation
+    assert by_rule(report, "ar_identity", "selfspec:batch=2").status == "pass"

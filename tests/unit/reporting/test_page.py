@@ -211,13 +211,47 @@ def test_unlike_runs_get_a_banner() -> None:
     assert "Speedup against concurrency" in seen
 
 
-def test_batch_sizes_of_one_run_are_a_curve() -> None:
+def batched_document(*arms: str) -> ReportDocument:
+    """A run of these arms, each with the records of plain `ar` or `selfspec`."""
     plain = plain_records(4)
-    arms = {"ar": "ar", "selfspec": "selfspec", "ar:batch=4": "ar", "selfspec:batch=4": "selfspec"}
     records = {
-        arm: [record.model_copy(update={"arm": arm}) for record in plain[like]] for arm, like in arms.items()
+        arm: [record.model_copy(update={"arm": arm}) for record in plain[arm.partition(":")[0]]]
+        for arm in arms
     }
-    document = document_of(loaded(records))
+    return document_of(loaded(records))
+
+
+def test_speed_stands_beside_ar_at_the_same_batch_size() -> None:
+    seen = text_of(render_report(batched_document("ar", "ar:batch=4", "selfspec:batch=4")))
+    assert "as fast as ar:batch=4" in seen
+    assert "decode speedup over ar at the same batch size" in seen
+    assert "every ar stands at 1" in seen
+    assert "whole group, or the page, one after the other" in seen
+    assert "those of times over batches where crops decoded together" in seen
+    assert "is a share, not a latency" in seen
+
+
+def test_without_ar_at_the_batch_size_no_speed_is_claimed() -> None:
+    document = batched_document("ar", "selfspec:batch=4")
+    seen = text_of(render_report(document))
+    assert "There is no ar arm at batch size 4." in seen
+    assert "selfspec:batch=4: no ar arm at batch size 4: speedups were not measured" in seen
+    assert "No speedup was measured" in seen
+    assert "4 of 4 outputs have ar's token ids" in seen
+    (run,) = document.runs
+    assert not run.arms[1].pairs.base_ns and not run.arms[1].costs.slots
+    assert all(answer.identical for answer in (s.answers[1] for s in document.gallery))
+
+
+def test_a_plain_run_is_described_without_batches() -> None:
+    seen = text_of(render_report(plain_document(4)))
+    assert "Every sample is decoded by ar and by each strategy one after the other" in seen
+    for word in ("latency", "same batch size or not", "over batches", "at 1 and the gain"):
+        assert word not in seen
+
+
+def test_batch_sizes_of_one_run_are_a_curve() -> None:
+    document = batched_document("ar", "selfspec", "ar:batch=4", "selfspec:batch=4")
     assert [part.analysis.arms[3].base for part in document.runs] == ["ar:batch=4"]
     seen = text_of(render_report(document))
     assert "Speedup against concurrency" in seen

@@ -339,5 +339,12 @@ def test_regions_may_be_in_flight_together_with_a_backend_that_allows_it(tmp_pat
         )
 
 
+def test_regions_decode_together_or_are_in_flight_not_both(tmp_path: Path) -> None:
+    suite = opened(tmp_path / "data", many(2))
+    with pytest.raises(UsageError, match="regions of 'selfspec:batch=4' decode together"):
+        run_pages(suite, tmp_path / "a", in_flight=4, strategies=("ar", "selfspec:batch=4"))
+    assert not (tmp_path / "a").exists()
+
+
 def test_page_samples_are_what_the_suite_opens(tmp_path: Path) -> None:
     assert all(isinstance(sample, PageSample) for sample in opened(tmp_path, many(2)).samples)
