@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gravbench.backends.glm.cache import KvPool
-from gravbench.backends.glm.graphs import GraphedForwards, Work, rounded_keys
+from gravbench.backends.glm.graphs import GraphedForwards, Recorder, Work, rounded_keys
 from gravbench.backends.glm.step_model import GlmState, GlmStepModel
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.decoding.masks import CAUSAL, WINDOW_1, Mask
@@ -122,6 +122,14 @@ def test_a_batch_gives_the_ids_and_counters_of_single_requests(
         assert one.trace.rounds == other.trace.rounds
 
 
+def recording(batcher: TransformersLocal, record: Recorder) -> GlmStepModel:
+    """The model on a cache of its own, with recorded forwards."""
+    model = copy.copy(batcher.step_model)
+    model.pool = model.decoder.new_pool()
+    model.graphs = GraphedForwards(model.decoder, model.pool, record=record)
+    return model
+
+
 class OneOutput:
     """A recorder that repeats its work into one tensor a width, as recordings on one memory pool may."""
 
@@ -145,9 +153,7 @@ def test_recorded_forwards_give_the_ids_and_counters_of_plain_ones(
     """The recorder here only repeats its work, so this shows all that is not CUDA's own."""
     recorded = OneOutput()
     plain = batcher.step_model
-    model = copy.copy(plain)
-    model.pool = model.decoder.new_pool()
-    model.graphs = GraphedForwards(model.decoder, model.pool, record=recorded)
+    model = recording(batcher, recorded)
     requests = [make_request(variant=i, budget=12 + 21 * i) for i in range(4)]
     decode = DecodeConfig(strategy=strategy, max_new_tokens=64)
     expected = batcher.generate_batch(requests, decode)
@@ -173,10 +179,8 @@ def test_recorded_forwards_give_the_ids_and_counters_of_plain_ones(
 def test_a_recording_that_gives_other_numbers_is_refused(
     batcher: TransformersLocal, make_request: Maker
 ) -> None:
-    model = copy.copy(batcher.step_model)
-    model.pool = model.decoder.new_pool()
     for record in (lambda work: lambda: work() + 1, frozen):
-        model.graphs = GraphedForwards(model.decoder, model.pool, record=record)
+        model = recording(batcher, record)
         state = begin(model, make_request(variant=0))
         model.forward(state, Window([1, 2], CAUSAL))
         model.release(state)
@@ -197,9 +201,7 @@ def test_a_shape_that_cannot_be_recorded_is_an_engine_error(
     def fails(_: Work) -> Work:
         raise RuntimeError("operation not permitted\nwhen stream is capturing")
 
-    model = copy.copy(batcher.step_model)
-    model.pool = model.decoder.new_pool()
-    model.graphs = GraphedForwards(model.decoder, model.pool, record=fails)
+    model = recording(batcher, fails)
     model.forward(begin(model, make_request(variant=0)), Window([1], CAUSAL))
     with pytest.raises(
         EngineError, match=r"1 x 1 rows and 256 keys cannot be recorded: operation not permitted when"
@@ -211,9 +213,7 @@ def test_a_shape_that_cannot_be_recorded_is_an_engine_error(
 def test_recordings_are_forgotten_when_the_cache_moves(
     batcher: TransformersLocal, make_request: Maker
 ) -> None:
-    model = copy.copy(batcher.step_model)
-    model.pool = model.decoder.new_pool()
-    model.graphs = GraphedForwards(model.decoder, model.pool, record=lambda work: work)
+    model = recording(batcher, lambda work: work)
     state = begin(model, make_request(variant=0))
     before = model.forward(state, Window([1], CAUSAL)).clone()
     length = state.cache.length
