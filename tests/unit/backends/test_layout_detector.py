@@ -20,8 +20,8 @@ from gravbench.backends.layout_detector import (
     reading_ranks,
 )
 from gravbench.errors import EngineError
-from gravbench.pipeline.routing import ROUTES
 from gravbench.regions import PageSample
+from gravbench.routing import ROUTES
 
 LABELS = (
     *("abstract", "algorithm", "aside_text", "chart", "content", "display_formula", "doc_title"),
