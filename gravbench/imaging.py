@@ -37,6 +37,7 @@ _DECODE_FAULTS = (
     Image.DecompressionBombError,
 )
 
+_SMALLER_FILE = "Restore the file from its source."
 _SMALLER = "Scale it down, or restore the file from its source."
 
 
@@ -55,7 +56,9 @@ def read_bounded(path: Path, *, limit: int = MAX_BYTES, what: str = "image") -> 
         raise DataError(f"{path}: {what} is not a regular file", hint="give the path of a file")
     with os.fdopen(descriptor, "rb") as stream:
         if status.st_size > limit:
-            raise DataError(f"{path}: {what} has {status.st_size:,} bytes, expected at most {limit:,}")
+            raise DataError(
+                f"{path}: {what} has {status.st_size:,} bytes, expected at most {limit:,}", hint=_SMALLER_FILE
+            )
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise DataError(f"{path}: {what} grew past {limit:,} bytes while it was read")

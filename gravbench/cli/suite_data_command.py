@@ -57,7 +57,7 @@ def _document(found: Verification) -> dict[str, JsonValue]:
 def _print(found: Verification) -> None:
     print(f"{found.suite}: {found.crops:,} crops, {found.pages:,} pages", flush=True)
     if found.folder is not None:
-        print(f"data: {found.label}, in {found.folder}")
+        print(f"data: {found.label}, in {printable(str(found.folder))}")
     for fault in found.faults[:SHOWN_FAULTS]:
         print(f"fault: {printable(fault)}")
     hidden = len(found.faults) - SHOWN_FAULTS

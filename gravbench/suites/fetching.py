@@ -9,8 +9,8 @@ from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.imaging import file_digest
 from gravbench.printable import shortened
 from gravbench.suites.manifest import PageSet, Suite
+from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES
 from gravbench.suites.opening import DATA_VARIABLE
-from gravbench.suites.pages import MAX_ANNOTATION_BYTES
 
 Download = Callable[[PageSet, Path], None]
 """Fills a folder with the annotation file and `images/` of a page set; resumes; raises what its transport

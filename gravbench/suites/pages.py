@@ -19,12 +19,9 @@ from gravbench.imaging import bytes_digest, file_digest, read_bounded
 from gravbench.printable import has_controls, printable, shortened
 from gravbench.regions import PageSample
 from gravbench.suites.manifest import PageSet
-from gravbench.suites.omnidocbench import read_pages
+from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
 from gravbench.suites.samples import contained_path
 
-MAX_ANNOTATION_BYTES = 256 * 1024 * 1024
-MAX_ANNOTATION_PARTS = 8_000_000
-"""Objects and lists of an annotation file: 1,651 pages need far fewer, and each takes up to 200 bytes."""
 MAX_NAME_BYTES = 255 - len(".md")
 """What a file system lets the Markdown of a page be called."""
 OLDER_RELEASES = {981: "v1.0", 1355: "v1.5"}
@@ -101,12 +98,7 @@ def parse_annotations(data: bytes, path: Path) -> list[dict[str, Any]]:
     """The page objects of an annotation file; `DataError` names what it is instead."""
     if not data.strip():
         raise DataError(f"{path}: empty file, expected a JSON list of pages", hint="Fetch it again.")
-    parts = data.count(b"{") + data.count(b"[")
-    if parts > MAX_ANNOTATION_PARTS:
-        raise DataError(
-            f"{path}: {parts:,} objects and lists, expected at most {MAX_ANNOTATION_PARTS:,}",
-            hint="Use the OmniDocBench.json of the release, or split the file into folders of fewer pages.",
-        )
+    refuse_too_large(data, path)
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as fault:
