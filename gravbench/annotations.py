@@ -5,12 +5,14 @@ The annotation file is foreign: it is read for the fields in use and keeps the r
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gravbench.errors import DataError
+from gravbench.printable import has_controls
 from gravbench.regions import Point, Region
 
 CATEGORY_LABELS: dict[str, str] = {
@@ -49,6 +51,11 @@ UNREAD_CATEGORIES = frozenset(
 SHAPE_TOLERANCE = 0.02
 """Aspect ratios may differ by this share: a resized image is rounded to whole pixels."""
 
+MAX_COORDINATE = 1_000_000
+"""Sides and coordinates beyond this many pixels belong to no page."""
+
+_CORRECT = "Correct this page in the annotation file, or restore the release's."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatedRegion:
@@ -63,12 +70,12 @@ class AnnotatedRegion:
 def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
     """Regions that are not ignored, in reading order; those without an order come last, in file order.
 
-    Polygons are in pixels of the annotated page size. An empty layout, an unknown category or a broken
-    polygon is a `DataError`.
+    Polygons are in pixels of the annotated page size; an id that occurs again gets `~2`, `~3`, ... An empty
+    layout, an unknown category, a broken polygon, order or id is a `DataError`.
     """
     blocks = entry.get("layout_dets")
     if not isinstance(blocks, list) or not blocks:
-        raise DataError("layout_dets is empty: the page has no annotated region")
+        raise DataError("layout_dets is empty: the page has no annotated region", hint=_CORRECT)
     found: list[tuple[float, AnnotatedRegion]] = []
     for index, block in enumerate(blocks):
         category = block.get("category_type")
@@ -77,13 +84,12 @@ def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
         if category not in CATEGORY_LABELS:
             raise DataError(
                 f"layout_dets[{index}].category_type is {category!r}, "
-                "expected a category of OmniDocBench v1.6"
+                "expected a category of OmniDocBench v1.6",
+                hint=_CORRECT,
             )
-        order = block.get("order")
-        place = float(order) if isinstance(order, int | float) else math.inf
-        found.append((place, _region(block, index, category)))
+        found.append((_place(block.get("order"), index), _region(block, index, category)))
     found.sort(key=lambda pair: pair[0])
-    return tuple(region for _, region in found)
+    return _with_own_ids([region for _, region in found])
 
 
 def page_scale(entry: Mapping[str, Any], size: tuple[int, int]) -> tuple[float, float]:
@@ -94,14 +100,19 @@ def page_scale(entry: Mapping[str, Any], size: tuple[int, int]) -> tuple[float, 
     """
     info = entry["page_info"]
     width, height = info.get("width"), info.get("height")
-    if not isinstance(width, int | float) or not isinstance(height, int | float) or min(width, height) <= 0:
-        raise DataError(f"page_info.width and height are {width!r} and {height!r}, expected pixels")
+    if not (_is_number(width) and _is_number(height) and width >= 1 and height >= 1):
+        raise DataError(
+            f"page_info.width and height are {_shown(width)} and {_shown(height)}, "
+            f"expected numbers of pixels from 1 to {MAX_COORDINATE:,}",
+            hint=_CORRECT,
+        )
     for first, second in ((width, height), (height, width)):
         factors = size[0] / first, size[1] / second
         if abs(factors[0] / factors[1] - 1) <= SHAPE_TOLERANCE:
             return factors
     raise DataError(
-        f"page_info says {width} x {height} pixels, the image has {size[0]} x {size[1]}: another shape"
+        f"page_info says {width} x {height} pixels, the image has {size[0]} x {size[1]}: another shape",
+        hint="Restore the page's own image, or correct its width and height.",
     )
 
 
@@ -118,7 +129,7 @@ def _region(block: Mapping[str, Any], index: int, category: str) -> AnnotatedReg
     attributes = block.get("attribute")
     return AnnotatedRegion(
         region=Region(
-            region_id=str(block.get("anno_id", index)),
+            region_id=_region_id(block.get("anno_id", index), index),
             label=CATEGORY_LABELS[category],
             polygon=_polygon(block.get("poly"), index),
         ),
@@ -128,11 +139,64 @@ def _region(block: Mapping[str, Any], index: int, category: str) -> AnnotatedReg
     )
 
 
+def _place(order: Any, index: int) -> float:
+    """Sort key of a region; behind all others without an order."""
+    if isinstance(order, bool) or not isinstance(order, int | float):
+        return math.inf
+    if not _is_number(order):
+        raise DataError(
+            f"layout_dets[{index}].order is {_shown(order)}, expected a number within {MAX_COORDINATE:,}",
+            hint=_CORRECT,
+        )
+    return float(order)
+
+
+def _region_id(value: Any, index: int) -> str:
+    text = str(value)
+    if has_controls(text):
+        raise DataError(
+            f"layout_dets[{index}].anno_id is {_shown(value)}, expected text without control characters",
+            hint=_CORRECT,
+        )
+    return text
+
+
+def _with_own_ids(regions: Sequence[AnnotatedRegion]) -> tuple[AnnotatedRegion, ...]:
+    """The regions; an id that was taken before gets the first free `~N`, so that records name one region."""
+    found: list[AnnotatedRegion] = []
+    taken = {region.region.region_id for region in regions}
+    seen: set[str] = set()
+    for annotated in regions:
+        name = annotated.region.region_id
+        if name in seen:
+            free = next(f"{name}~{n}" for n in itertools.count(2) if f"{name}~{n}" not in taken)
+            taken.add(free)
+            annotated = replace(annotated, region=annotated.region.model_copy(update={"region_id": free}))
+        seen.add(name)
+        found.append(annotated)
+    return tuple(found)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a number that can be a place on a page: no NaN, nothing beyond `MAX_COORDINATE`."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and -MAX_COORDINATE <= value <= MAX_COORDINATE
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def _polygon(value: Any, index: int) -> tuple[Point, ...]:
     numbers = value if isinstance(value, list) else []
-    good = all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in numbers)
-    if not good or len(numbers) < 6 or len(numbers) % 2:
-        shown = repr(value)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
-        raise DataError(f"layout_dets[{index}].poly is {shown}, expected 8 numbers")
+    if not all(map(_is_number, numbers)) or len(numbers) < 6 or len(numbers) % 2:
+        raise DataError(
+            f"layout_dets[{index}].poly is {_shown(value)}, "
+            f"expected 8 numbers of pixels from -{MAX_COORDINATE:,} to {MAX_COORDINATE:,}",
+            hint=_CORRECT,
+        )
     return tuple(zip(map(float, numbers[::2]), map(float, numbers[1::2]), strict=True))

@@ -12,6 +12,10 @@ from gravbench.regions import Region
 
 SKEW = 2.0
 """A polygon that leaves its bounding box by more pixels than this is cut out along its edges."""
+FLAT = 1e-9
+"""Share of its length that a line may be thick by rounding."""
+
+_CORRECT_POLYGON = "Correct the polygon, or the page's width and height."
 
 
 def cut_region(image: Image.Image, region: Region, *, grid: int = 1) -> Image.Image:
@@ -20,7 +24,7 @@ def cut_region(image: Image.Image, region: Region, *, grid: int = 1) -> Image.Im
     Outside a slanted polygon the crop shows the background as well. A region without area on the page is a
     `DataError`.
     """
-    left, top, right, bottom = _clipped_box(image, region)
+    left, top, right, bottom = clipped_box(image.size, region)
     crop = image.crop((left, top, right, bottom))
     paper = background_of(crop)
     if _is_slanted(region):
@@ -45,22 +49,36 @@ def background_of(crop: Image.Image) -> int | tuple[int, ...]:
     return int(levels) if levels.ndim == 0 else tuple(int(level) for level in levels)
 
 
-def _clipped_box(image: Image.Image, region: Region) -> tuple[int, int, int, int]:
+def clipped_box(size: tuple[int, int], region: Region) -> tuple[int, int, int, int]:
+    """Whole pixels (left, top, right, bottom) of the region on a page of `size`; `DataError` without any."""
     left, top, right, bottom = region.box
-    if not all(math.isfinite(side) for side in region.box) or right - left <= 0 or bottom - top <= 0:
-        raise DataError(f"region {region.region_id}: polygon {_shown(region)} has no area")
+    if not all(math.isfinite(side) for side in region.box) or _is_line(region):
+        raise DataError(
+            f"region {region.region_id}: polygon {_shown(region)} has no area", hint=_CORRECT_POLYGON
+        )
     box = (
         max(0, math.floor(left)),
         max(0, math.floor(top)),
-        min(image.width, math.ceil(right)),
-        min(image.height, math.ceil(bottom)),
+        min(size[0], math.ceil(right)),
+        min(size[1], math.ceil(bottom)),
     )
     if box[0] >= box[2] or box[1] >= box[3]:
         raise DataError(
             f"region {region.region_id}: polygon {_shown(region)} lies outside the page of "
-            f"{image.width} x {image.height} pixels"
+            f"{size[0]} x {size[1]} pixels",
+            hint=_CORRECT_POLYGON,
         )
     return box
+
+
+def _is_line(region: Region) -> bool:
+    """Whether all corners lie on one line: such a polygon has a box, perhaps, but no area."""
+    (x0, y0), *others = region.polygon
+    x1, y1 = max(others, key=lambda point: math.hypot(point[0] - x0, point[1] - y0))
+    length = math.hypot(x1 - x0, y1 - y0)
+    return all(
+        abs((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)) <= FLAT * length * length for x, y in region.polygon
+    )
 
 
 def _is_slanted(region: Region) -> bool:

@@ -17,6 +17,13 @@ class GravbenchError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def whole(self) -> str:
+        """Message and hint as sentences, for records and lists of faults."""
+        if not self.hint:
+            return self.message
+        return f"{self.message.rstrip('.')}. {self.hint[0].upper()}{self.hint[1:]}"
+
 
 class VerificationError(GravbenchError):
     """A gate or a verification failed (exit 1)."""

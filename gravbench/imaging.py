@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -36,6 +37,9 @@ _DECODE_FAULTS = (
     Image.DecompressionBombError,
 )
 
+_SMALLER_FILE = "Restore the file from its source."
+_SMALLER = "Scale it down, or restore the file from its source."
+
 
 def read_bounded(path: Path, *, limit: int = MAX_BYTES, what: str = "image") -> bytes:
     """Bytes of a regular file of at most `limit` bytes; anything else is a `DataError` naming the file."""
@@ -52,7 +56,9 @@ def read_bounded(path: Path, *, limit: int = MAX_BYTES, what: str = "image") -> 
         raise DataError(f"{path}: {what} is not a regular file", hint="give the path of a file")
     with os.fdopen(descriptor, "rb") as stream:
         if status.st_size > limit:
-            raise DataError(f"{path}: {what} has {status.st_size:,} bytes, expected at most {limit:,}")
+            raise DataError(
+                f"{path}: {what} has {status.st_size:,} bytes, expected at most {limit:,}", hint=_SMALLER_FILE
+            )
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise DataError(f"{path}: {what} grew past {limit:,} bytes while it was read")
@@ -85,7 +91,10 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Ima
             warnings.simplefilter("ignore")
             opened = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as fault:
-        raise DataError(f"{name}: image has more than {max_pixels:,} pixels") from fault
+        raise DataError(
+            f"{name}: image is {_stated_size(data, name)}, expected at most {max_pixels:,} in all",
+            hint=_SMALLER,
+        ) from fault
     except _DECODE_FAULTS as fault:
         raise DataError(
             f"{name}: {len(data):,} bytes that are no readable image, expected {' or '.join(FORMATS)}",
@@ -93,7 +102,9 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Ima
         ) from fault
     width, height = opened.size
     if width * height > max_pixels or width < 1 or height < 1:
-        raise DataError(f"{name}: image is {width} x {height} pixels, expected 1 to {max_pixels:,} in all")
+        raise DataError(
+            f"{name}: image is {width} x {height} pixels, expected 1 to {max_pixels:,} in all", hint=_SMALLER
+        )
     try:
         opened.load()
         return _as_grey_or_rgb(opened, name)
@@ -102,6 +113,15 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Ima
             f"{name}: {opened.format} image of {width} x {height} does not decode: {fault}",
             hint="restore the file from its source",
         ) from fault
+
+
+def _stated_size(data: bytes, name: str) -> str:
+    """`W x H pixels` as the header says, of an image that the library refuses to open for its size."""
+    for form in FORMATS:
+        with contextlib.suppress(*_DECODE_FAULTS):
+            width, height = Image.OPEN[form][0](io.BytesIO(data), name).size
+            return f"{width} x {height} pixels"
+    return "of more pixels than can be read"
 
 
 def _as_grey_or_rgb(image: Image.Image, name: str) -> Image.Image:

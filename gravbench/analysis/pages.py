@@ -48,6 +48,8 @@ class PagesSummary(Record):
     """One strategy on pages. `stages_ns` are sums over pages; `other` is page time in no stage."""
 
     n_pages: int
+    n_read: int = 0
+    """Pages that did not fail: what the other fields are of."""
     regions: dict[Task, RegionSummary]
     skipped: dict[str, int]
     dropped: dict[str, int]
@@ -67,6 +69,7 @@ def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base:
     regions = [region for page in details for region in page.regions]
     return PagesSummary(
         n_pages=len(pairs),
+        n_read=len(details),
         regions={
             task: _regions([r for r in regions if r.task == task])
             for task in TASKS

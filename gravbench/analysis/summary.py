@@ -32,6 +32,7 @@ from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecor
 
 FLOOR_ACCEPTED_PER_ROUND = 0.5
 FLOOR_ACCEPTANCE_RATE = 0.1
+SHOWN_FAILURES = 3
 FLOOR_MIN_ROUNDS = 20
 """A drafter below both, over at least this many rounds, is not drafting: chance alone (loops, runs of one
 character) gives a few tenths of a token a round, and below half a token no draft pays for its forward."""
@@ -99,6 +100,8 @@ class Summary(StoredRecord):
     sessions: int
     failed_samples: int
     """Samples that failed in at least one strategy."""
+    failures: dict[str, str] | None = None
+    """Why the first three failed samples failed, by sample id; absent when none did."""
     warnings: tuple[str, ...]
     run_id: str
     run_dir: str
@@ -138,6 +141,7 @@ def build_summary(
         for arm in arms
     }
     failed = sum(any(record.status != "ok" for record in pair.values()) for pair in pairs)
+    failures = _failures(pairs)
     return Summary(
         suite=str(manifest.identity["suite"]),
         n_samples=len(pairs),
@@ -152,7 +156,11 @@ def build_summary(
         bootstrap=BootstrapInfo(seed=seed),
         sessions=len({record.session_id for pair in pairs for record in pair.values()}),
         failed_samples=failed,
-        warnings=(*_model_warnings(manifest), *_warnings(strategies, failed=failed, n_samples=len(pairs))),
+        failures=failures or None,
+        warnings=(
+            *_model_warnings(manifest),
+            *_warnings(strategies, failed=failed, failures=failures, n_samples=len(pairs)),
+        ),
         run_id=manifest.run_id,
         run_dir=run_dir,
         gravbench_version=version,
@@ -240,13 +248,26 @@ def _model_warnings(manifest: Manifest) -> list[str]:
     return [str(text) for text in given] if isinstance(given, list) else []
 
 
-def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_samples: int) -> list[str]:
+def _failures(pairs: Pairs) -> dict[str, str]:
+    """Sample -> reason, of the first three that failed in any strategy."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        reasons = [record.error.message for record in pair.values() if record.error is not None]
+        if reasons and len(found) < SHOWN_FAILURES:
+            found[next(iter(pair.values())).sample_id] = reasons[0]
+    return found
+
+
+def _warnings(
+    strategies: Mapping[str, StrategySummary], *, failed: int, failures: Mapping[str, str], n_samples: int
+) -> list[str]:
     found = []
     if not any(is_ar(arm) for arm in strategies):
         found.append("no `ar` arm: speedups and token identity were not measured")
     found += speed_notes(strategies)
     if failed:
         found.append(f"{failed} of {n_samples} samples failed; they score worst and stay in every mean")
+        found += [f"{sample}: {reason}" for sample, reason in failures.items()]
     for arm, strategy in strategies.items():
         counters = strategy.counters
         if at_acceptance_floor(counters):
@@ -260,7 +281,7 @@ def _warnings(strategies: Mapping[str, StrategySummary], *, failed: int, n_sampl
             base = strategy.base or AR
             found.append(f"{arm}: {identity.of - identity.n} of {identity.of} outputs differ from {base}")
         if counters.loops:
-            found.append(f"{arm}: {counters.loops} outputs end in a repetition loop")
+            found.append(f"{arm}: {counters.loops} outputs contain a repetition loop")
     return found
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from gravbench.errors import EngineError
+from gravbench.printable import shortened
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?$")
 PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
@@ -40,7 +41,7 @@ def resolve_model(text: str) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=list(PATTERNS)))
     except Exception as error:  # the client raises its own and its transport's errors
-        reason = " ".join(str(error).split())[:200]
+        reason = shortened(str(error), 300)
         raise EngineError(
             f"{text}: no such folder, and not to be had from the Hugging Face hub ({type(error).__name__}: "
             f"{reason})",

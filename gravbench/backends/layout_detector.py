@@ -20,6 +20,7 @@ from gravbench.backends.hub import resolve_model
 from gravbench.backends.loaded_tensors import refuse_unlike_tensors
 from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
+from gravbench.printable import shortened
 from gravbench.regions import LayoutInfo, PageSample, Region
 
 NAME = "pp-doclayout-v3"
@@ -199,7 +200,7 @@ def _load(folder: Path) -> Any:
                 ignore_mismatched_sizes=True,  # refused below, by name
             )
     except Exception as error:  # the loader raises whatever a broken file leads it to
-        line = " ".join(str(error).split())[:300]
+        line = shortened(str(error), 300)
         raise EngineError(
             f"{folder}: the layout model does not load ({type(error).__name__}: {line})"
         ) from error
@@ -209,6 +210,12 @@ def _load(folder: Path) -> Any:
 
 def _check(folder: Path) -> None:
     path = folder / "config.json"
+    if not path.is_file():
+        fault = "has no config.json" if folder.is_dir() else "no such folder"
+        raise EngineError(
+            f"{folder}: {fault}, expected a checkpoint of PP-DocLayoutV3",
+            hint=f"Pass --layout-model DIR, or leave it out to fetch {DEFAULT_MODEL}.",
+        )
     try:
         config = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -239,4 +246,4 @@ def open_layout(model: str | None, *, device: str, threads: int) -> DetectorLayo
     try:
         return DetectorLayout(resolve_model(model or DEFAULT_MODEL), device=device, threads=threads)
     except RuntimeError as error:
-        raise EngineError(f"layout model on {device}: {' '.join(str(error).split())[:200]}") from error
+        raise EngineError(f"layout model on {device}: {shortened(str(error), 300)}") from error

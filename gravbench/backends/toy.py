@@ -23,7 +23,7 @@ from gravbench.decoding.answers import answer_requests
 from gravbench.decoding.protocols import ModelInfo, Window
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
-from gravbench.errors import EngineError
+from gravbench.errors import EngineError, UsageError
 from gravbench.protocols import BackendInfo
 from gravbench.records import DecodeConfig, Generation, Record, Request
 
@@ -216,12 +216,17 @@ class ToyBackend:
 def open_backend(
     model: Path | None,
     *,
-    device: str,  # noqa: ARG001
-    dtype: str,  # noqa: ARG001
+    device: str,
+    dtype: str,
     threads: int,  # noqa: ARG001
     cuda_graphs: bool,  # noqa: ARG001
 ) -> ToyBackend:
     """`model` is a JSON file of a `ToyTable`, or `None` for made-up texts. Always one CPU thread, float32."""
+    if (device, dtype) != ("cpu", "float32"):
+        raise UsageError(
+            f"backend 'toy' on device '{device}' in '{dtype}'",
+            hint="It knows device cpu and dtype float32 alone.",
+        )
     if model is None:
         return ToyBackend(ToyTable())
     try:

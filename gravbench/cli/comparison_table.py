@@ -18,7 +18,8 @@ from gravbench.analysis.overall_difference import COMPOSITES, QualityDifference
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.run_difference import FieldDifference
 from gravbench.analysis.speed_estimate import SpeedEstimate
-from gravbench.arms import AR, batch_of
+from gravbench.arms import AR, batch_of, is_ar
+from gravbench.cli.output import ArmName
 from gravbench.cli.summary_table import timed_name
 
 NOT_MEASURED = "-"
@@ -95,7 +96,7 @@ def _speed_table(analysis: RunAnalysis) -> Table:
         ):
             if speed is not None:
                 table.add_row(
-                    Text(timed_name(arm.arm, arm.speed_base)),
+                    ArmName(timed_name(arm.arm, arm.speed_base)),
                     label,
                     _interval(speed, "x"),
                     *(_number(v) for v in (speed.geometric_mean, speed.median, speed.p10, speed.p90)),
@@ -110,7 +111,7 @@ def _quality_table(arms: Sequence[ArmAnalysis]) -> Table:
     table = _table("strategy", "quality, points", "ar", "own", "difference", "changed", "sign-flip p")
     for arm in arms:
         for metric, d in arm.quality.items():
-            table.add_row(Text(arm.arm), *_quality_cells(metric, d))
+            table.add_row(ArmName(arm.arm), *_quality_cells(metric, d))
     return table
 
 
@@ -125,7 +126,7 @@ def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
         c = arm.counters
         forwards = c.get("forwards_per_sample")
         table.add_row(
-            Text(arm.arm),
+            ArmName(arm.arm),
             *(_interval(c.get(name)) for name in ("tau_round", "tpf_all", "accepted_draft")),
             _number(forwards.value if forwards else None),
             f"{arm.loops}/{arm.truncated}/{arm.failed}",
@@ -192,7 +193,7 @@ def _pair_quality(arms: Iterable[ArmComparison]) -> Table:
     table = _table("strategy", "quality, points", "base", "own", "difference", "changed", "sign-flip p")
     for arm in arms:
         for metric, d in arm.quality.items():
-            table.add_row(Text(arm.own_arm), *_quality_cells(metric, d))
+            table.add_row(ArmName(arm.own_arm), *_quality_cells(metric, d))
     return table
 
 
@@ -200,9 +201,11 @@ def _pair_counts(arms: Iterable[ArmComparison]) -> Table:
     table = _table("strategy", "own / base on common tokens", "ratio", "samples", "failed", "cut", "loops")
     for arm in arms:
         counts = [f"{a} -> {b}" for a, b in (arm.failed, arm.truncated, arm.loops)]
+        if not arm.counters:
+            table.add_row(ArmName(arm.own_arm), NOT_MEASURED, NOT_MEASURED, f"{arm.n}", *counts)
         for name, interval in arm.counters.items():
             table.add_row(
-                Text(arm.own_arm),
+                ArmName(arm.own_arm),
                 name,
                 _interval(interval, digits=4),
                 f"{arm.comparable} of {arm.n}",
@@ -237,6 +240,8 @@ def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
 
 def _null(comparison: Comparison) -> list[RenderableType]:
     audit = comparison.null
+    if audit is None and any(is_ar(arm.base_arm) and is_ar(arm.own_arm) for arm in comparison.arms):
+        return []  # the sentence and the audit of that pair have said it
     if audit is None:
         return [
             Text("AR against AR: not measured; compare with a second run of the same model for the null.")

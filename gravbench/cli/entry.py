@@ -17,6 +17,7 @@ import gravbench.cli.verdict_verbs  # noqa: F401  (these add their verbs to app)
 from gravbench.cli.app import app
 from gravbench.cli.streams import forget_reader, prepare_streams
 from gravbench.errors import GravbenchError
+from gravbench.printable import printable
 
 EXIT_USAGE = 2
 EXIT_MACHINE = 4
@@ -114,4 +115,4 @@ def _shown(path: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import dataclass
 
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.text import Text
+
+from gravbench.printable import printable
 
 WIDTH = 100
 
@@ -16,10 +24,52 @@ def print_json(document: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+@dataclass(frozen=True)
+class ArmName:
+    """A strategy in a table cell: whole where there is room, else broken behind `:`, `,` and blanks alone.
+
+    Arms differ at their ends, so a name is never cut.
+    """
+
+    name: str
+
+    @property
+    def parts(self) -> list[str]:
+        return re.findall(r"[^:, ]*[:, ]|[^:, ]+$", self.name)
+
+    def lines(self, width: int) -> list[str]:
+        """The name in lines of at most `width`, but for parts that are longer by themselves."""
+        found = [""]
+        for part in self.parts:
+            if found[-1] and cell_len(found[-1] + part.rstrip()) > width:
+                found.append("")
+            found[-1] += part
+        return [line.rstrip() for line in found]
+
+    def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
+        longest = max((cell_len(part.rstrip()) for part in self.parts), default=0)
+        return Measurement(longest, cell_len(self.name)).with_maximum(options.max_width)
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("\n".join(self.lines(options.max_width)), overflow="fold")
+
+
+@dataclass(frozen=True)
+class _Harmless:
+    """A part whose text has no power over the terminal; only its styles have."""
+
+    part: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.part, options):
+            lines = segment.text.split("\n")
+            yield Segment("\n".join(map(printable, lines)), segment.style, segment.control)
+
+
 def print_tables(*parts: RenderableType) -> None:
     """Print tables and lines to stdout."""
     console = Console(file=sys.stdout, highlight=False, soft_wrap=False)
     console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
     for part in parts:
-        console.print(part)
+        console.print(_Harmless(part))
     sys.stdout.flush()

@@ -11,6 +11,7 @@ from gravbench.analysis.pages import STAGES, PagesSummary
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary
 from gravbench.arms import AR
+from gravbench.cli.output import ArmName
 
 PAGE_LABELS = {
     "text_block_Edit_dist": "text edit (low)",
@@ -49,16 +50,11 @@ def _official(summary: Summary) -> Table:
     """Official values; all metrics in 0..1, Overall in 0..100."""
     names = [name for name in PAGE_LABELS if any(name in s.quality for s in summary.strategies.values())]
     labels = (PAGE_LABELS[name] for name in names)
-    table = Table(
-        "strategy", *labels, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="official page scores"
-    )
-    table.title_justify = "left"
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = _table("official page scores", "strategy", *labels)
     for arm, strategy in summary.strategies.items():
         values = (strategy.quality.get(name) for name in names)
         table.add_row(
-            Text(arm),
+            ArmName(arm),
             *(
                 "-" if v is None else f"{v:.2f}" if n == "overall" else f"{v:.4f}"
                 for n, v in zip(names, values, strict=True)
@@ -69,15 +65,12 @@ def _official(summary: Summary) -> Table:
 
 def _stages(pages: dict[str, PagesSummary]) -> Table:
     names = (*STAGES, "other", "total")
-    table = Table(
-        "strategy", *names, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="ms per page, by stage"
-    )
-    table.title_justify = "left"
-    for column in table.columns[1:]:
-        column.justify = "right"
+    failed = any(page.n_read < page.n_pages for page in pages.values())
+    title = "ms per page that was read, by stage" if failed else "ms per page, by stage"
+    table = _table(title, "strategy", *names)
     for arm, page in pages.items():
-        count = max(page.n_pages, 1)
-        table.add_row(Text(arm), *(f"{page.stages_ns[name] / count / 1e6:.0f}" for name in names))
+        count = max(page.n_read, 1)
+        table.add_row(ArmName(arm), *(f"{page.stages_ns[name] / count / 1e6:.0f}" for name in names))
     return table
 
 
@@ -93,14 +86,11 @@ def _regions(pages: dict[str, PagesSummary]) -> Table:
         "at budget",
         "failed",
     )
-    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="regions of pages")
-    table.title_justify = "left"
-    for column in table.columns[2:]:
-        column.justify = "right"
+    table = _table("regions of pages", *columns)
     for arm, page in pages.items():
         for task, region in page.regions.items():
             table.add_row(
-                Text(arm),
+                ArmName(arm),
                 task,
                 str(region.regions),
                 str(region.tokens_out),
@@ -131,6 +121,15 @@ def _missing(summary: Summary) -> str:
     parts = ("text_block_Edit_dist", "table_TEDS", "display_formula_CDM")
     missing = [PAGE_LABELS[name] for name in parts if name not in quality]
     return f"{', '.join(missing)} not scored"
+
+
+def _table(title: str, *columns: str) -> Table:
+    """Names fold rather than being cut, for arms differ at their ends."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=title, title_justify="left")
+    for column in columns:
+        left = column in ("strategy", "task")
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
+    return table
 
 
 def _number(value: float | None) -> str:

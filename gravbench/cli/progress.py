@@ -18,6 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from gravbench.printable import printable
 from gravbench.runner.session import Progress as ProgressProtocol
 
 PLAIN_EVERY_S = 15.0
@@ -60,7 +61,7 @@ class PlainProgress:
             self.note(f"{self._done}/{self._total} generations, about {left} left")
 
     def note(self, message: str) -> None:
-        print(f"gravbench: {message}", file=self._stream, flush=True)
+        print(f"gravbench: {printable(message)}", file=self._stream, flush=True)
 
     def stop(self) -> None: ...
 
@@ -89,7 +90,7 @@ class BarProgress:
             self._bar.advance(self._task)
 
     def note(self, message: str) -> None:
-        self._bar.console.print(message, markup=False, highlight=False)
+        self._bar.console.print(printable(message), markup=False, highlight=False)
 
     def stop(self) -> None:
         self._bar.stop()

@@ -34,9 +34,11 @@ def exit_code(outcome: Outcome, options: RunOptions) -> int:
     """0, or 3 with its error line when more samples failed than --max-errors allows."""
     if not outcome.too_many_errors:
         return 0
+    first = next(iter((outcome.summary.failures or {}).items()), None)
+    named = f" The first: {': '.join(first)}" if first else ""
     report(
         f"{outcome.summary.failed_samples} of {outcome.summary.n_samples} samples failed, "
         f"more than --max-errors {options.max_errors} allows",
-        f"Results are in {outcome.run_dir}; `error` in gen/*.jsonl says why each one failed.",
+        f"Results are in {outcome.run_dir}; `error` in gen/*.jsonl says why each one failed.{named}",
     )
     return NotComparableError.exit_code

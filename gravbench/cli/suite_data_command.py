@@ -10,11 +10,14 @@ from pydantic import JsonValue
 from gravbench.cli.output import print_json
 from gravbench.cli.progress import make_progress
 from gravbench.errors import DataError
+from gravbench.printable import printable
 from gravbench.store.schema import canonical_json
 from gravbench.suites.fetching import fetch_pages
 from gravbench.suites.manifest import load_suite
 from gravbench.suites.opening import data_folder
 from gravbench.suites.verifying import Verification, verify_suite
+
+SHOWN_FAULTS = 20
 
 
 def verify(name: str, *, data: Path | None, as_json: bool) -> int:
@@ -54,9 +57,14 @@ def _document(found: Verification) -> dict[str, JsonValue]:
 def _print(found: Verification) -> None:
     print(f"{found.suite}: {found.crops:,} crops, {found.pages:,} pages", flush=True)
     if found.folder is not None:
-        print(f"data: {found.label}, in {found.folder}")
-    for fault in found.faults[:20]:
-        print(f"fault: {fault}")
-    if len(found.faults) > 20:
-        print(f"... and {len(found.faults) - 20:,} more faults (--json lists them)")
-    print("all well" if found.ok else f"{len(found.faults):,} faults", flush=True)
+        print(f"data: {found.label}, in {printable(str(found.folder))}")
+    for fault in found.faults[:SHOWN_FAULTS]:
+        print(f"fault: {printable(fault)}")
+    hidden = len(found.faults) - SHOWN_FAULTS
+    if hidden > 0:
+        print(f"... and {_faults(hidden, 'more ')} (--json lists them)")
+    print("all well" if found.ok else _faults(len(found.faults)), flush=True)
+
+
+def _faults(count: int, more: str = "") -> str:
+    return f"{count:,} {more}fault{'' if count == 1 else 's'}"

@@ -12,6 +12,7 @@ from rich.text import Text
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary, TaskSummary
 from gravbench.arms import batch_of, is_ar
+from gravbench.cli.output import ArmName
 from gravbench.cli.page_tables import PAGE_LABELS, page_parts
 
 NOT_MEASURED = "-"
@@ -27,7 +28,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
         parts.append(_groups(summary))
     parts += page_parts(summary)
     if summary.word_order is not None:
-        parts.append(_word_order(summary))
+        parts += [_word_order(summary), Text(_SHIFT, style="dim")]
     parts.append(Text(_legend(summary), style="dim"))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
@@ -42,7 +43,7 @@ def _quality(summary: Summary) -> Table:
     table.columns[-2].no_wrap = True  # a count and its share stay on one line
     for name, strategy in summary.strategies.items():
         table.add_row(
-            Text(name),
+            ArmName(name),
             *(_number(strategy.quality.get(metric), ".4f") for metric in metrics),
             _identical(strategy),
             str(strategy.failed),
@@ -60,7 +61,7 @@ def _groups(summary: Summary) -> Table:
                 rows = [("all", rows[0][1])]
             for arm, value in rows:
                 table.add_row(
-                    Text(group), Text(_metric_label(found.metric)), Text(arm), str(found.n), f"{value:.4f}"
+                    Text(group), Text(_metric_label(found.metric)), ArmName(arm), str(found.n), f"{value:.4f}"
                 )
     return table
 
@@ -70,7 +71,7 @@ def _word_order(summary: Summary) -> Table:
     for arm, metrics in (summary.word_order or {}).items():
         for metric, found in metrics.items():
             table.add_row(
-                Text(arm),
+                ArmName(arm),
                 Text(_metric_label(metric)),
                 f"{found.plain:.4f}",
                 f"{found.shuffled:.4f}",
@@ -85,7 +86,7 @@ def _speed(summary: Summary) -> Table:
         "strategy", "TPF", "accepted/round", "committed/round", "decode speedup", "request speedup"
     )
     for name, strategy in summary.strategies.items():
-        table.add_row(Text(timed_name(name, strategy.speed_base)), *_speed_cells(strategy))
+        table.add_row(ArmName(timed_name(name, strategy.speed_base)), *_speed_cells(strategy))
     return table
 
 
@@ -105,7 +106,7 @@ def _by_task(summary: Summary) -> Table:
             tpf, accepted, _, decode, _ = _speed_cells(part)
             crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
             quality = next((f"{value:.4f}" for value in crops), NOT_MEASURED)  # the task's headline
-            named = Text(timed_name(name, strategy.speed_base))
+            named = ArmName(timed_name(name, strategy.speed_base))
             table.add_row(named, task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
 
@@ -150,6 +151,10 @@ def _metric_label(metric: str) -> str:
     return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
 
 
+_SHIFT = (
+    "shift = shuffled - as written. Where low is best, above 0 is worse on shuffled words: the model guesses "
+    "from their order. Near 0 it reads."
+)
 _BATCHES = (
     " A strategy is timed over ar at the same batch size; ar:batch=N over ar is the gain of batching. "
     "Times of crops that decode together are shares of shared forwards, also by task."

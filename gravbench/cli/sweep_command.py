@@ -13,7 +13,7 @@ from rich.text import Text
 from gravbench.analysis.curve import Curve, curve_of, swept_strategies
 from gravbench.analysis.speed import Speedup
 from gravbench.arms import MAX_BATCH
-from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.output import ArmName, print_json, print_tables
 from gravbench.cli.running import exit_code, run_plan
 from gravbench.cli.summary_table import timed_name
 from gravbench.errors import UsageError
@@ -72,7 +72,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
     for p in curve.points:
         identity = p.identical_to_ar
         table.add_row(
-            Text(timed_name(p.strategy, p.speed_base)),
+            ArmName(timed_name(p.strategy, p.speed_base)),
             *((_number(p.requests_per_forward),) if batched else ()),
             *map(_number, (p.accepted_draft, p.tau_round, p.tpf_all)),
             _speedup(p.decode),

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gravbench.cli.output import ArmName
 from gravbench.gate.github import MARK, by_severity
 from gravbench.gate.verdict import GateReport, Status
 
@@ -39,7 +40,7 @@ def verdict_parts(report: GateReport) -> list[RenderableType]:
         table.add_column("found", overflow="fold")
         for v in shown:
             mark = Text(MARK[v.status], style=_STYLE[v.status])
-            table.add_row(mark, Text(v.arm), Text(v.rule), Text(v.explanation))
+            table.add_row(mark, ArmName(v.arm), Text(v.rule), Text(v.explanation))
         parts.append(table)
     off = [f"{verdict.arm} {verdict.rule}" for verdict in report.verdicts if verdict.status == "off"]
     if off:

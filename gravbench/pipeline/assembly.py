@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gravbench.pipeline.routing import route_of
+from gravbench.routing import route_of
 from gravbench.text.cleanup import clean_table, clean_text, normalize_list_markers, separate_lines
 
 ASSEMBLER = "gravity-1"

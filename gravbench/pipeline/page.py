@@ -16,7 +16,7 @@ from gravbench.cropping import cut_region
 from gravbench.errors import DataError
 from gravbench.imaging import load_image
 from gravbench.pipeline.assembly import ASSEMBLER, ReadRegion, assemble
-from gravbench.pipeline.routing import route_of
+from gravbench.printable import printable
 from gravbench.protocols import Backend
 from gravbench.records import (
     TASKS,
@@ -31,6 +31,7 @@ from gravbench.records import (
     Trace,
 )
 from gravbench.regions import LayoutProvider, PageSample, Region
+from gravbench.routing import route_of
 from gravbench.store.page_schema import PageDetail, RegionDetail, StageTimes
 
 MAX_PAGE_PIXELS = 170_000_000
@@ -96,7 +97,7 @@ class PageReader:
         try:
             return self._read(page, strategy, watch, started)
         except DataError as error:
-            return PageReading(generation=_failed(page, f"PageFault: {error.message}"), detail=None)
+            return PageReading(generation=_failed(page, _page_fault(page, error)), detail=None)
         finally:
             shutil.rmtree(self.crops, ignore_errors=True)
 
@@ -244,6 +245,12 @@ def _stage_times(details: Sequence[RegionDetail], spent: Mapping[str, int], tota
         verify_ns=summed("verify_ns"),
         decode_ns=summed("decode_ns"),
     )
+
+
+def _page_fault(page: PageSample, error: DataError) -> str:
+    """The error with its next step, and with the image's name where it does not say which page it means."""
+    reason = printable(error.whole)
+    return f"PageFault: {reason if page.image_name in reason else f'{page.image_name}: {reason}'}"
 
 
 def _failed(page: PageSample, reason: str) -> Generation:

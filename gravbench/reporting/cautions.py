@@ -59,7 +59,7 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
             f"{name}: acceptance is at its floor; the checkpoint may not have been trained to draft."
         )
     if arm.loops:
-        found.append(f"{name}: {arm.loops} outputs end in a repetition loop.")
+        found.append(f"{name}: {arm.loops} outputs contain a repetition loop.")
     if arm.truncated:
         found.append(f"{name}: {arm.truncated} outputs were cut at their budget.")
     if arm.drift is not None and arm.drift.drifting:

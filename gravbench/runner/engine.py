@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gravbench.errors import UsageError
+from gravbench.errors import EngineError, UsageError
 from gravbench.protocols import Backend
 from gravbench.resources import shipped_model_dir
 from gravbench.runner.options import DEFAULT_MODEL, RunOptions
@@ -54,4 +55,9 @@ def checkpoint_of(model: str | None, *, backend: str = "transformers") -> Path |
         return shipped_model_dir(name)
     from gravbench.backends.hub import resolve_model
 
-    return resolve_model(name)
+    folder = resolve_model(name)
+    if not folder.exists() and difflib.get_close_matches(name, [DEFAULT_MODEL], cutoff=0.7):
+        raise EngineError(
+            f"{name}: no such checkpoint folder", hint=f"did you mean '{DEFAULT_MODEL}'? Or pass --model DIR."
+        )
+    return folder

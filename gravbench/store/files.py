@@ -87,7 +87,8 @@ def read_bytes(path: Path) -> bytes:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace `path` by `data`: temporary file, fsync, rename, fsync of the folder. All or nothing."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beginning = path.name[:40]  # the whole name may be as long as names can be
+    temporary = path.with_name(f".{beginning}.{os.getpid()}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.imaging import file_digest
+from gravbench.printable import shortened
 from gravbench.suites.manifest import PageSet, Suite
+from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES
 from gravbench.suites.opening import DATA_VARIABLE
-from gravbench.suites.pages import MAX_ANNOTATION_BYTES
 
 Download = Callable[[PageSet, Path], None]
 """Fills a folder with the annotation file and `images/` of a page set; resumes; raises what its transport
@@ -46,7 +47,7 @@ def fetch_pages(
     except (KeyboardInterrupt, GravbenchError):
         raise
     except Exception as error:  # the client raises its own and its transport's errors
-        raise _by_hand(pages, folder, error) from error
+        raise _by_hand(suite, pages, folder, error) from error
     return check_fetched(pages, folder)
 
 
@@ -81,16 +82,22 @@ def _place(suite: Suite, pages: PageSet, environ: Mapping[str, str]) -> Path:
     if not root or pages.place is None:
         raise DataError(
             f"suite {suite.name}: no place to put {pages.release}: {DATA_VARIABLE} is not set",
-            hint=f"Set {DATA_VARIABLE} to a folder, or name one with --data DIR.",
+            hint=f"Set {DATA_VARIABLE} to a folder, or name one with --data DIR. "
+            + _without_network(suite, pages, f"{pages.place or 'one folder'}/ in that folder"),
         )
     return Path(root) / pages.place
 
 
-def _by_hand(pages: PageSet, folder: Path, error: Exception) -> DataError:
-    reason = " ".join(str(error).split())[:160]
+def _by_hand(suite: Suite, pages: PageSet, folder: Path, error: Exception) -> DataError:
     return DataError(
-        f"{pages.repository}: download failed ({type(error).__name__}: {reason})",
-        hint=f"Repeat to continue. Without network: on another machine fetch {pages.annotations} and "
-        f"images/ of https://huggingface.co/datasets/{pages.repository} at commit {pages.revision}, copy "
-        f"both into {folder}, then check with `gravbench suites verify`.",
+        f"{pages.repository}: download failed ({type(error).__name__}: {shortened(str(error), 300)})",
+        hint="Repeat to continue. " + _without_network(suite, pages, str(folder)),
+    )
+
+
+def _without_network(suite: Suite, pages: PageSet, place: str) -> str:
+    return (
+        f"Without network: on another machine fetch {pages.annotations} and images/ of "
+        f"https://huggingface.co/datasets/{pages.repository} at commit {pages.revision}, copy both into "
+        f"{place}, then check with `gravbench suites verify {suite.name}`."
     )

@@ -22,6 +22,9 @@ TEXT_CATEGORIES = (
 )
 FORMULA = "equation_isolated"
 TABLE = "table"
+MAX_ANNOTATION_BYTES = 256 * 1024 * 1024
+MAX_ANNOTATION_PARTS = 8_000_000
+"""Objects and lists of an annotation file: 1,651 pages need far fewer, and each takes up to 200 bytes."""
 IMAGE_SUFFIXES = (".jpg", ".png")
 _KINDS = {"dict": "an object", "list": "a list", "str": "a string"}
 
@@ -239,10 +242,26 @@ def read_page(page: Any, index: int, *, source: str) -> Page:
     )
 
 
+def refuse_too_large(data: bytes, path: Path) -> None:
+    """`DataError` for annotations that would fill the memory, by bytes or by objects and lists."""
+    parts = data.count(b"{") + data.count(b"[")
+    for found, limit, what in (
+        (len(data), MAX_ANNOTATION_BYTES, "bytes"),
+        (parts, MAX_ANNOTATION_PARTS, "objects and lists"),
+    ):
+        if found > limit:
+            raise DataError(
+                f"{path}: annotation file has {found:,} {what}, expected at most {limit:,}",
+                hint="Use the OmniDocBench.json of the release, or split the file into several.",
+            )
+
+
 def read_annotations(path: Path) -> list[Any]:
     """The page objects of an annotation file, unread."""
     try:
-        data = json.loads(path.read_bytes())
+        content = path.read_bytes()
+        refuse_too_large(content, path)
+        data = json.loads(content)
     except FileNotFoundError:
         raise DataError(
             f"{path}: no such file", hint="--gt names the OmniDocBench.json to score against."

@@ -11,12 +11,13 @@ from gravbench.annotations import AnnotatedRegion, annotated_regions, page_scale
 from gravbench.cropping import cut_region
 from gravbench.errors import DataError
 from gravbench.imaging import bytes_digest, load_image
+from gravbench.printable import printable
 from gravbench.records import Task
 from gravbench.regions import PageSample
 from gravbench.suites.manifest import Suite
 from gravbench.suites.samples import Annotation, Sample, read_samples
 
-CROP_RULES = "crops-1"
+CROP_RULES = "crops-2"
 PAGE_PIXELS = 170_000_000
 TASK_OF_CATEGORY: dict[str, Task] = {
     "text_block": "text",
@@ -97,7 +98,7 @@ def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[str])
         regions = annotated_regions(page.entry)
         factors = page_scale(page.entry, image.size)
     except DataError as error:
-        left_out.append(f"{page.image_name}: {error.message}")
+        left_out.append(_named(page, error))
         return
     page_key = bytes_digest(page.image_name.encode())[:12]
     for number, region in enumerate(regions):
@@ -106,9 +107,10 @@ def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[str])
         if task is None or not reference:
             continue
         try:
+            _check_unicode(region, reference)
             crop = cut_region(image, scaled(region.region, factors), grid=grid)
         except DataError as error:
-            left_out.append(f"{page.image_name}: {error.message}")
+            left_out.append(_named(page, error))
             continue
         sample_id = f"{task}-{page_key}-{number:03}"
         place = folder / "images" / f"{sample_id}.png"
@@ -122,9 +124,24 @@ def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[str])
             attributes={
                 "page": page.image_name,
                 "category": region.category,
-                "language": language_of(region)
+                "language": printable(language_of(region))
                 if language_of(region) != "unknown"
                 else str(page.attributes.get("language", "unknown")),
             },
         )
         yield json.dumps(annotation.model_dump(), ensure_ascii=False, separators=(",", ":"))
+
+
+def _check_unicode(region: AnnotatedRegion, reference: str) -> None:
+    try:
+        reference.encode("utf-8")
+    except UnicodeEncodeError as fault:
+        raise DataError(
+            f"region {region.region.region_id}: half a surrogate pair at character {fault.start} of its "
+            "ground truth, expected Unicode text"
+        ) from fault
+
+
+def _named(page: PageSample, error: DataError) -> str:
+    """One line for `left_out.txt`."""
+    return f"{page.image_name}: {printable(error.whole)}"

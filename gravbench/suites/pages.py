@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -15,12 +16,14 @@ from typing import Any
 
 from gravbench.errors import DataError
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
+from gravbench.printable import has_controls, printable, shortened
 from gravbench.regions import PageSample
 from gravbench.suites.manifest import PageSet
-from gravbench.suites.omnidocbench import read_pages
+from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
 from gravbench.suites.samples import contained_path
 
-MAX_ANNOTATION_BYTES = 1024 * 1024 * 1024
+MAX_NAME_BYTES = 255 - len(".md")
+"""What a file system lets the Markdown of a page be called."""
 OLDER_RELEASES = {981: "v1.0", 1355: "v1.5"}
 """Page counts of earlier releases, whose pages carry no `subset`."""
 
@@ -95,6 +98,7 @@ def parse_annotations(data: bytes, path: Path) -> list[dict[str, Any]]:
     """The page objects of an annotation file; `DataError` names what it is instead."""
     if not data.strip():
         raise DataError(f"{path}: empty file, expected a JSON list of pages", hint="Fetch it again.")
+    refuse_too_large(data, path)
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as fault:
@@ -105,7 +109,8 @@ def parse_annotations(data: bytes, path: Path) -> list[dict[str, Any]]:
     for index, entry in enumerate(value):
         if not isinstance(entry, dict) or not isinstance(entry.get("page_info"), dict):
             raise DataError(
-                f"{path}: page {index} has no page_info, expected the schema of OmniDocBench v1.0 to v1.6"
+                f"{path}: page {index} has no page_info, expected the schema of OmniDocBench v1.0 to v1.6",
+                hint="Use the OmniDocBench.json of the release.",
             )
     return value
 
@@ -131,26 +136,49 @@ def image_place(folder: Path, image_path: str) -> Path:
 
 
 def sample_id_of(image_name: str) -> str:
-    """Id of a page: its image's base name without the extension."""
-    return PurePosixPath(image_name).stem
+    """Id of a page: its image's base name without the extension, which names its Markdown file as well.
+
+    A name that no file can have gets a readable stand-in, told apart by a digest; such a page fails.
+    """
+    stem = PurePosixPath(image_name).stem
+    if not has_controls(stem) and len(stem.encode()) <= MAX_NAME_BYTES:
+        return stem
+    digest = bytes_digest(image_name.encode("utf-8", "backslashreplace"))[:12]
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', stem)[:80]}-{digest}"
+
+
+def base_name(image_path: str) -> str:
+    """The image's file name, whichever slashes its path has."""
+    return PurePosixPath(image_path.replace("\\", "/")).name
+
+
+def _check_name(name: str) -> None:
+    length = len(PurePosixPath(name).stem.encode("utf-8", "backslashreplace"))
+    if length > MAX_NAME_BYTES:
+        raise DataError(
+            f"page_info.image_path: a name of {length} bytes, expected at most {MAX_NAME_BYTES}, so that "
+            "NAME.md can be written",
+            hint="Rename the image and its image_path.",
+        )
 
 
 def _sample(folder: Path, entry: dict[str, Any]) -> PageSample:
     info = entry["page_info"]
-    name = PurePosixPath(info["image_path"].replace("\\", "/")).name
+    name = base_name(info["image_path"])
     fault: str | None = None
     place: str | None = None
     try:
+        _check_name(name)
         place = str(image_place(folder, info["image_path"]))
     except DataError as error:
-        fault = error.message
+        fault = error.whole
     return PageSample(
         sample_id=sample_id_of(name),
-        image_name=name,
+        image_name=name if sample_id_of(name) == PurePosixPath(name).stem else shortened(printable(name), 80),
         image_path=place,
         image_sha256=_NO_DIGEST,
         entry=entry,
-        attributes=_attributes(info.get("page_attribute", {})),
+        attributes=_attributes(_page_attributes(entry)),
         fault=fault,
     )
 
@@ -161,9 +189,14 @@ def _digested(sample: PageSample) -> PageSample:
         try:
             image_sha = file_digest(sample.image_path)
         except DataError as error:
-            fault = error.message
+            fault = error.whole
     digest = bytes_digest(f"{entry_digest(sample.entry)} {image_sha}".encode())
     return replace(sample, image_sha256=digest, fault=fault)
+
+
+def _page_attributes(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The page's attributes; `null` says as little as none at all."""
+    return entry["page_info"].get("page_attribute") or {}
 
 
 def _attributes(given: Mapping[str, Any]) -> dict[str, bool | int | str]:
@@ -171,16 +204,17 @@ def _attributes(given: Mapping[str, Any]) -> dict[str, bool | int | str]:
     flat: dict[str, bool | int | str] = {}
     for name, value in given.items():
         if isinstance(value, list):
-            flat[str(name)] = "+".join(map(str, value))
-        elif isinstance(value, bool | int | str):
-            flat[str(name)] = value
+            flat[printable(name)] = printable("+".join(map(str, value)))
+        elif isinstance(value, str):
+            flat[printable(name)] = printable(value)
+        elif isinstance(value, bool | int):
+            flat[printable(name)] = value
     return flat
 
 
 def _belongs(pages: PageSet, entry: Mapping[str, Any]) -> bool:
-    info = entry["page_info"]
-    subset = info.get("page_attribute", {}).get("subset")
-    stem = sample_id_of(PurePosixPath(info["image_path"].replace("\\", "/")).name)
+    subset = _page_attributes(entry).get("subset")
+    stem = sample_id_of(base_name(entry["page_info"]["image_path"]))
     return (not pages.subsets or subset in pages.subsets) and (not pages.select or stem in pages.select)
 
 
@@ -219,7 +253,7 @@ def _changed_pages(
     changed = []
     for entry in entries:
         path = entry["page_info"]["image_path"]
-        name = PurePosixPath(path.replace("\\", "/")).name
+        name = base_name(path)
         annotation, image = known.get(name, (None, None))
         found = _image_digest(folder, path)
         if annotation != entry_digest(entry) or (found is not None and found != image):
@@ -247,7 +281,7 @@ def _name_of(
     count, whole = len(entries), pages.release_pages
     if same:
         return f"{pages.release} ({count:,} pages)", False, False
-    subsets = [entry["page_info"].get("page_attribute", {}).get("subset") for entry in entries]
+    subsets = [_page_attributes(entry).get("subset") for entry in entries]
     if pages.place is not None and count in OLDER_RELEASES and not any(subsets):
         version = OLDER_RELEASES[count]
         return f"{count:,} pages without subsets: OmniDocBench {version}, not {pages.release}", False, True

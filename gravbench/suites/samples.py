@@ -11,9 +11,11 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from gravbench.errors import DataError
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
+from gravbench.printable import has_controls, shortened
 from gravbench.records import Record, Task
 
 MAX_ANNOTATION_BYTES = 256 * 1024 * 1024
+_INSIDE = "Put the file itself into that folder, and its path from there into this field."
 _HEX_DIGEST = r"^[0-9a-f]{64}$"
 
 
@@ -69,12 +71,29 @@ def read_samples(data_dir: Path, annotations: str, sha256: str) -> tuple[Sample,
 def contained_path(folder: Path, relative: str, *, where: str) -> Path:
     """`folder / relative` resolved; `DataError` if it is absolute or leaves `folder` by `..` or a link."""
     pure = PurePosixPath(relative)
-    if pure.is_absolute() or ".." in pure.parts or "\\" in relative or "\0" in relative or not pure.parts:
-        raise DataError(f"{where}: {relative!r}, expected a relative path inside {folder}")
-    root = folder.resolve()
-    resolved = (root / pure).resolve()
+    if pure.is_absolute() or ".." in pure.parts or "\\" in relative or not pure.parts:
+        raise DataError(f"{where}: {relative!r}, expected a relative path inside {folder}", hint=_INSIDE)
+    if has_controls(relative):
+        raise DataError(
+            f"{where}: {relative!a}, expected a path without control characters or half surrogate pairs",
+            hint="Rename the file and what points to it.",
+        )
+    try:
+        root = folder.resolve()
+        resolved = (root / pure).resolve()
+        if resolved.is_relative_to(root):
+            resolved.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, RuntimeError, ValueError) as fault:
+        raise DataError(
+            f"{where}: {shortened(relative, 120)!r}: {getattr(fault, 'strerror', None) or fault}",
+            hint="Put a regular, readable file there, under a shorter name if need be.",
+        ) from fault
     if not resolved.is_relative_to(root):
-        raise DataError(f"{where}: {relative!r} leads outside {folder} by a link, expected a path inside")
+        raise DataError(
+            f"{where}: {relative!r} leads outside {folder} by a link, expected a path inside", hint=_INSIDE
+        )
     return resolved
 
 

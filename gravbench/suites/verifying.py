@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gravbench.annotations import annotated_regions
+from gravbench.annotations import annotated_regions, page_scale, scaled
+from gravbench.cropping import clipped_box
 from gravbench.errors import DataError
 from gravbench.imaging import load_image
+from gravbench.records import TASKS
 from gravbench.regions import PageSample
+from gravbench.routing import route_of
 from gravbench.suites.manifest import Suite, load_samples
 from gravbench.suites.page_crops import PAGE_PIXELS
 from gravbench.suites.pages import digest_images, read_page_folder
@@ -53,11 +56,15 @@ def verify_suite(suite: Suite, folder: Path | None) -> Verification:
 
 
 def _fault_of(sample: PageSample) -> str | None:
+    """Why a run over annotated regions would fail this page, by the checks that such a run makes."""
     try:
         if sample.fault is not None or sample.image_path is None:
             raise DataError(sample.fault or "no image")
-        load_image(sample.image_path, max_pixels=PAGE_PIXELS)
-        annotated_regions(sample.entry)
+        size = load_image(sample.image_path, max_pixels=PAGE_PIXELS).size
+        factors = page_scale(sample.entry, size)
+        for annotated in annotated_regions(sample.entry):
+            if route_of(annotated.region.label) in TASKS:
+                clipped_box(size, scaled(annotated.region, factors))
     except DataError as error:
-        return f"{sample.image_name}: {error.message}"
+        return f"{sample.image_name}: {error.whole}"
     return None

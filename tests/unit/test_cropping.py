@@ -61,3 +61,25 @@ def test_background_of_colour_is_the_median_of_the_rim() -> None:
     image = Image.new("RGB", (9, 9), (250, 240, 230))
     image.paste((0, 0, 0), (2, 2, 7, 7))
     assert background_of(image) == (250, 240, 230)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        ((10, 10), (10, 10), (10, 10), (10, 10)),
+        ((10, 10), (60, 60), (10, 10), (60, 60)),
+        ((0, 0), (0.1, 0.3), (0.2, 0.6), (30, 90)),
+        ((10, 10), (60, 10), (30, 10)),
+    ],
+)
+def test_a_polygon_that_is_a_line_has_no_area(
+    page: Image.Image, points: tuple[tuple[float, float], ...]
+) -> None:
+    with pytest.raises(DataError, match="has no area"):
+        cut_region(page, region(*points))
+
+
+def test_corners_in_another_order_and_thin_lines_of_text_are_regions(page: Image.Image) -> None:
+    assert cut_region(page, region((60, 40), (30, 40), (30, 30), (60, 30))).size == (30, 10)
+    assert cut_region(page, region((30, 30), (60, 30), (30, 40), (60, 40))).size == (30, 10)
+    assert cut_region(page, rectangle(0, 10, 90, 10.5)).size == (90, 1)

@@ -28,6 +28,7 @@ _IDENTITY_FILES = (
     *IMAGE_CONFIGS,
     BLOCK_DIFFUSION,
 )
+_COPY_AGAIN = "Copy the whole checkpoint folder again, or name the one that has it with --model."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
         if (folder / name).is_file():
             read_json(folder / name)
     if not any((folder / name).is_file() for name in IMAGE_CONFIGS):
-        raise EngineError(f"{folder / IMAGE_CONFIGS[0]}: missing from the checkpoint")
+        raise EngineError(f"{folder / IMAGE_CONFIGS[0]}: missing from the checkpoint", hint=_COPY_AGAIN)
     weight_files = _weight_files(folder)
     for path in weight_files:
         _check_safetensors(path)
@@ -141,7 +142,7 @@ def _check_safetensors(path: Path) -> None:
 
 def _require(path: Path) -> None:
     if not path.is_file():
-        raise EngineError(f"{path}: missing from the checkpoint")
+        raise EngineError(f"{path}: missing from the checkpoint", hint=_COPY_AGAIN)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -169,7 +169,7 @@
     put(box, make("h4", "", answer.label + same));
     const facts = [answer.status === "ok" ? `stopped by ${answer.stop}` : answer.status, answer.time,
       ...answer.scores.map(([k, v]) => `${k} ${v}`), `${answer.ids.length} tokens`];
-    if (answer.loop) facts.push("ends in a repetition loop");
+    if (answer.loop) facts.push("contains a repetition loop");
     put(box, make("p", "note", facts.join(" · ")));
     if (answer.error) put(box, make("p", "banner", answer.error));
     for (const reason of answer.reasons) if (reason !== answer.error) put(box, make("p", "note", reason));

@@ -20,8 +20,8 @@ from gravbench.backends.layout_detector import (
     reading_ranks,
 )
 from gravbench.errors import EngineError
-from gravbench.pipeline.routing import ROUTES
 from gravbench.regions import PageSample
+from gravbench.routing import ROUTES
 
 LABELS = (
     *("abstract", "algorithm", "aside_text", "chart", "content", "display_formula", "doc_title"),
@@ -111,8 +111,9 @@ def test_checkpoint_in_the_real_format_gives_regions_on_the_page(checkpoint: Pat
 
 
 def test_folder_without_the_model_is_one_clear_message(tmp_path: Path, checkpoint: Path) -> None:
-    with pytest.raises(EngineError, match=r"config\.json: not readable"):
+    with pytest.raises(EngineError, match=r"has no config\.json, expected") as caught:
         open_layout(str(tmp_path), device="cpu", threads=1)
+    assert "--layout-model" in (caught.value.hint or "")
     (tmp_path / "config.json").write_text('{"model_type": "glm_ocr"}')
     with pytest.raises(EngineError, match="model_type is 'glm_ocr', expected 'pp_doclayout_v3'"):
         open_layout(str(tmp_path), device="cpu", threads=1)

@@ -76,3 +76,10 @@ def test_an_unknown_backend_suggests_the_nearest() -> None:
 def test_the_description_changes_with_the_table() -> None:
     digests = {ToyBackend(ToyTable(wrong_slots=slots)).describe().model_digest for slots in ((), (1,))}
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("tpu", "float32"), ("cuda", "float32"), ("cpu", "int8")])
+def test_a_device_or_dtype_it_has_not_is_refused(device: str, dtype: str) -> None:
+    with pytest.raises(UsageError, match=device) as caught:
+        open_backend("toy", device=device, dtype=dtype)
+    assert "cpu" in (caught.value.hint or "")

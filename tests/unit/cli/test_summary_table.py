@@ -1,9 +1,11 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 from run_support import FakeBackend, run_fake
 
+from gravbench.cli.output import ArmName
 from gravbench.cli.progress import PlainProgress
 from gravbench.cli.summary_table import summary_parts
 
@@ -46,6 +48,23 @@ def test_every_speedup_of_a_batched_run_names_what_it_is_over(tmp_path) -> None:
     assert "A strategy is timed over ar at the same batch size; ar:batch=N over ar is the gain" in text
     assert "warning: selfspec:batch=2: no ar arm at batch size 2" in text
     assert max(map(len, rendered(summary).splitlines())) <= 100
+
+
+ARMS = ("ar", "ar:batch=4", "selfspec:block=16,batch=4", "selfspec:block=32,batch=4")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_arms_that_differ_at_their_ends_stay_apart_in_every_table(width: int, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    summary = run_fake(tmp_path / "r", samples=6, strategies=ARMS).summary
+    text = rendered(summary, width=width)
+    assert "…" not in text
+    for arm in ARMS:
+        assert ArmName(arm).lines(200) == [arm]
+        narrow = ArmName(arm).lines(10)
+        assert "".join(narrow) == arm
+        assert all(len(line) <= 10 or ":" not in line[:-1] for line in narrow)
+        assert text.count(narrow[-1]) >= 3
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_the_legend_of_a_plain_run_speaks_of_no_batch(tmp_path) -> None:  # type: ignore[no-untyped-def]

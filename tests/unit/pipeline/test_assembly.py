@@ -2,7 +2,7 @@ import pytest
 
 from gravbench.errors import DataError
 from gravbench.pipeline.assembly import ReadRegion, assemble
-from gravbench.pipeline.routing import ROUTES, route_of
+from gravbench.routing import ROUTES, route_of
 
 
 def page(*regions: tuple[str, str]) -> str:

@@ -150,11 +150,17 @@ def test_bad_pages_fail_alone_and_score_worst(tmp_path: Path) -> None:
     found = {key[0]: r.error.message for key, r in records(tmp_path / "r").items() if r.error}
     assert "layout_dets is empty" in found["empty"]
     assert "cannot open image" in found["missing"]
-    assert "outside the page" in found["off"]
+    assert found["off"].startswith("off.png: region 0: polygon (500, 0, 600, 9) lies outside the page of ")
+    assert found["off"].endswith(". Correct the polygon, or the page's width and height.")
     assert "'poem'" in found["odd"]
     assert "does not decode" in found["torn"] or "no readable image" in found["torn"]
     assert "good" not in found
     assert outcome.summary.failed_samples == 5
+    assert outcome.summary.failures == {name: found[name] for name in sorted(found)[:3]}
+    assert f"empty: {found['empty']}" in outcome.summary.warnings
+    pages = outcome.summary.strategies["ar"].pages
+    assert pages is not None
+    assert (pages.n_pages, pages.n_read) == (6, 1)
     assert outcome.too_many_errors
     scores = {
         s["sample_id"]: s["value"]

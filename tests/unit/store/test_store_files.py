@@ -84,3 +84,9 @@ def test_a_file_where_a_folder_belongs_is_a_usage_error() -> None:
 )
 def test_exit_code_follows_what_the_disk_said(number: int, code: int) -> None:
     assert disk_error(OSError(number, os.strerror(number)), Path("x")).exit_code == code
+
+
+def test_a_name_of_255_bytes_can_be_written(tmp_path: Path) -> None:
+    for name in ("n" * 255, "ü" * 127):
+        write_atomic(tmp_path / name, b"x")
+        assert (tmp_path / name).read_bytes() == b"x"

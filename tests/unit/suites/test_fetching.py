@@ -1,7 +1,8 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
-from page_support import entry, page_suite, write_folder
+from page_support import det, entry, page_suite, write_folder
 
 from gravbench.errors import DataError, UsageError
 from gravbench.suites.fetching import fetch_pages
@@ -59,11 +60,13 @@ def test_offline_says_how_to_place_the_files_by_hand(tmp_path: Path) -> None:
     hint = caught.value.hint or ""
     assert "https://huggingface.co/datasets/owner/name at commit 000" in hint
     assert str(tmp_path / "d") in hint
+    assert "`gravbench suites verify bench`" in hint
 
 
 def test_fetch_without_a_place_or_without_a_source_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="GRAVBENCH_DATA is not set"):
+    with pytest.raises(DataError, match="GRAVBENCH_DATA is not set") as caught:
         fetch_pages(fetchable(tmp_path / "source"), data=None, environ={}, note=lambda _: None)
+    assert "copy both into omnidoc16/ in that folder" in (caught.value.hint or "")
     with pytest.raises(UsageError, match="nothing to fetch"):
         fetch_pages(load_suite("pages-mini"), data=tmp_path, environ={}, note=lambda _: None)
 
@@ -82,3 +85,33 @@ def test_verify_names_every_page_with_a_fault(tmp_path: Path) -> None:
     found = verify_suite(page_suite(pages), tmp_path)
     assert not found.ok
     assert [fault.split(":")[0] for fault in found.faults] == ["b.png", "c.png"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layout_dets": [det("text_block", 0, poly=[500, 0, 600, 0, 600, 9, 500, 9])]},
+        {"layout_dets": [det("text_block", 0, poly=[9, 9, 90, 90, 9, 9, 90, 90])]},
+        {"layout_dets": [det("text_block", 0, poly=[10**400] * 8)]},
+        {"layout_dets": [det("text_block", 0, order=10**400)]},
+        {"layout_dets": [det("text_block", 0, anno_id="\ud800")]},
+        {"page_info": {"width": 0}},
+        {"page_info": {"width": "800"}},
+        {"page_info": {"width": 99_999}},
+        {"page_info": {"width": 10**400, "height": 10**400}},
+        {"page_info": {"width": 5e-324, "height": 5e-324}},
+    ],
+)
+def test_verify_finds_what_would_fail_a_page_in_a_run(tmp_path: Path, change: dict[str, Any]) -> None:
+    bad = entry("b.png")
+    bad |= {"layout_dets": change.get("layout_dets", bad["layout_dets"])}
+    bad["page_info"] |= change.get("page_info", {})
+    suite = page_suite(write_folder(tmp_path, [entry("a.png"), bad]))
+    (fault,) = verify_suite(suite, tmp_path).faults
+    assert fault.startswith("b.png: ")
+
+
+def test_verify_lets_pass_what_a_run_does_not_cut(tmp_path: Path) -> None:
+    outside = [500, 0, 600, 0, 600, 9, 500, 9]
+    blocks = [det("text_block", 0), det("page_number", 1, poly=outside), det("figure", 2, poly=outside)]
+    assert verify_suite(page_suite(write_folder(tmp_path, [entry("a.png", blocks)])), tmp_path).ok

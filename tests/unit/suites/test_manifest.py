@@ -186,7 +186,7 @@ def test_changed_annotations_are_refused(folder: Path) -> None:
         ({"image": "/etc/passwd"}, "expected a relative path"),
         ({"image": "../data/a.png"}, "expected a relative path"),
         ({"image": "x\\..\\a.png"}, "expected a relative path"),
-        ({"image": "a\0.png"}, "expected a relative path"),
+        ({"image": "a\0.png"}, "expected a path without control characters"),
         ({"attributes": {"x": 1.5}}, r"field attributes"),
         ({"attributes": []}, r"field attributes"),
         ({"extra": 1}, "unknown key 'extra'"),

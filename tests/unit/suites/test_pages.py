@@ -1,5 +1,6 @@
 import copy
 import json
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -251,3 +252,71 @@ def test_crops_are_cut_by_task_with_bare_references_and_kept(tmp_path: Path) -> 
     english = open_bench(tmp_path, pages, kind="page-crops", languages=("english",)).samples
     assert [s.attributes["language"] for s in english] == ["english"] * 3
     assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("a\x00b.png", "without control characters"),
+        ("a\x1b[31m.png", "without control characters"),
+        ("a\ud800.png", "half surrogate pairs"),
+        ("a" * 300 + ".png", "a name of 300 bytes, expected at most 252"),
+        ("d" * 300 + "/a.png", "File name too long"),
+        ("loop.png", "[Ss]ymlink loop|Too many levels"),
+    ],
+)
+def test_a_name_that_no_file_can_have_fails_its_page_alone(tmp_path: Path, path: str, reason: str) -> None:
+    pages = write_folder(tmp_path, [entry("good.png")])
+    (tmp_path / "images" / "loop.png").symlink_to(tmp_path / "images" / "loop.png")
+    data = json.dumps([entry("good.png"), entry(path)])
+    (tmp_path / "OmniDocBench.json").write_text(data)
+    (good, bad) = sorted(
+        digest_images(read(tmp_path, released(pages)).samples), key=lambda s: s.fault is not None
+    )
+    assert good.fault is None
+    assert bad.fault is not None
+    assert re.search(reason, bad.fault)
+    assert "\x1b" not in bad.image_name
+    assert len(f"{bad.sample_id}.md".encode()) <= 255
+    assert re.fullmatch(r"[\w.-]+", bad.sample_id)
+
+
+def test_names_that_no_file_can_have_stay_distinct(tmp_path: Path) -> None:
+    names = ["a\x00.png", "a\x01.png", "a_.png", "b" * 300 + "1.png", "b" * 300 + "2.png"]
+    pages = write_folder(tmp_path, [entry("good.png")])
+    (tmp_path / "OmniDocBench.json").write_text(json.dumps([entry(name) for name in names]))
+    assert len({s.sample_id for s in read(tmp_path, released(pages)).samples}) == len(names)
+
+
+def test_a_name_as_long_as_the_disk_allows_is_an_ordinary_one(tmp_path: Path) -> None:
+    name = "a" * 251 + ".png"
+    pages = write_folder(tmp_path, [entry(name)])
+    assert faults(tmp_path, pages) == {"a" * 251: None}
+
+
+def test_no_page_attributes_at_all_are_no_fault(tmp_path: Path) -> None:
+    bare = entry("a.png")
+    bare["page_info"]["page_attribute"] = None
+    pages = released(write_folder(tmp_path, [bare, entry("b.png", layout="odd \ud800 one")]))
+    first, second = read(tmp_path, pages).samples
+    assert (first.fault, first.attributes) == (None, {})
+    assert second.attributes["layout"] == r"odd \ud800 one"
+
+
+def test_annotations_that_would_fill_the_memory_are_refused_by_their_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = write_folder(tmp_path, [entry("a.png")])
+    monkeypatch.setattr("gravbench.suites.omnidocbench.MAX_ANNOTATION_PARTS", 5)
+    with pytest.raises(DataError, match="objects and lists, expected at most 5") as caught:
+        read(tmp_path, pages)
+    assert caught.value.hint
+
+
+def test_a_crop_whose_ground_truth_is_no_unicode_is_left_out_by_name(tmp_path: Path) -> None:
+    blocks = [det("title", 0), det("text_block", 1, text="half \ud800 pair"), det("text_block", 2)]
+    pages = write_folder(tmp_path, [entry("a.png", blocks)])
+    samples = open_bench(tmp_path, pages, kind="page-crops").samples
+    assert [s.reference for s in samples if not isinstance(s, PageSample)] == ["words 0", "words 2"]
+    left_out = next((tmp_path / "cache").glob("*/left_out.txt")).read_text()
+    assert left_out.startswith("a.png: region 1: half a surrogate pair at character 5")
