@@ -16,6 +16,7 @@ from gravbench.analysis.equality import Identity, count_identical
 from gravbench.analysis.groups import GroupQuality, quality_groups
 from gravbench.analysis.limits import METHOD
 from gravbench.analysis.pages import PagesSummary, page_ns, summarise_pages
+from gravbench.analysis.run_data import data_losses
 from gravbench.analysis.speed import (
     CounterSummary,
     Speedup,
@@ -152,7 +153,11 @@ def build_summary(
         bootstrap=BootstrapInfo(seed=seed),
         sessions=len({record.session_id for pair in pairs for record in pair.values()}),
         failed_samples=failed,
-        warnings=(*_model_warnings(manifest), *_warnings(strategies, failed=failed, n_samples=len(pairs))),
+        warnings=(
+            *data_losses(manifest.protocol),
+            *_model_warnings(manifest),
+            *_warnings(strategies, failed=failed, n_samples=len(pairs)),
+        ),
         run_id=manifest.run_id,
         run_dir=run_dir,
         gravbench_version=version,

@@ -246,8 +246,8 @@ def test_crops_are_cut_by_task_with_bare_references_and_kept(tmp_path: Path) -> 
         ("text", "words 0"),
         ("text", "words 1"),
     ]
-    left_out = next((tmp_path / "cache").glob("*/left_out.txt")).read_text()
-    assert "b.png: layout_dets is empty" in left_out
+    left_out = next((tmp_path / "cache").glob("*/left_out.jsonl")).read_text()
+    assert "layout_dets is empty" in left_out
     english = open_bench(tmp_path, pages, kind="page-crops", languages=("english",)).samples
     assert [s.attributes["language"] for s in english] == ["english"] * 3
     assert len(list((tmp_path / "cache").iterdir())) == 1
