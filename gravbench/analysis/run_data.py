@@ -45,4 +45,4 @@ def data_caution(data: RunData | None) -> str | None:
     """What a reader must know of a run on less or other than the benchmark; `None` for the whole of it."""
     if data is None or data.whole:
         return None
-    return f"Not the whole benchmark: {data.label}. These are not its published or leaderboard figures."
+    return f"Not the whole benchmark: {data.label}. Do not read its figures as the benchmark's."

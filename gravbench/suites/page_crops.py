@@ -149,6 +149,11 @@ def _scored_blocks(entry: dict[str, Any]) -> int:
     )
 
 
+def _reason(page: PageSample, error: DataError) -> str:
+    """The fault without the place of the image: another copy with the same pages shares these crops."""
+    return error.message.rpartition(f"{page.image_name}: ")[2]
+
+
 def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[LeftOut]) -> Iterator[str]:
     try:
         if page.fault is not None or page.image_path is None:
@@ -157,7 +162,7 @@ def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[LeftO
         regions = annotated_regions(page.entry)
         factors = page_scale(page.entry, image.size)
     except DataError as error:
-        left_out.append(LeftOut(page.image_name, _scored_blocks(page.entry), error.message))
+        left_out.append(LeftOut(page.image_name, _scored_blocks(page.entry), _reason(page, error)))
         return
     page_key = bytes_digest(page.image_name.encode())[:12]
     for number, region in enumerate(regions):
@@ -168,7 +173,7 @@ def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[LeftO
         try:
             crop = cut_region(image, scaled(region.region, factors), grid=grid)
         except DataError as error:
-            left_out.append(LeftOut(page.image_name, 1, error.message))
+            left_out.append(LeftOut(page.image_name, 1, _reason(page, error)))
             continue
         sample_id = f"{task}-{page_key}-{number:03}"
         place = folder / "images" / f"{sample_id}.png"
