@@ -22,6 +22,7 @@ from gravbench.cli.verdict_table import verdict_parts
 from gravbench.errors import DataError, NotComparableError, UsageError
 from gravbench.gate.bless import bless_changes, provenance_text, write_reference
 from gravbench.gate.candidate import judge_candidate
+from gravbench.gate.exact import rescore
 from gravbench.gate.github import step_summary
 from gravbench.gate.junit import junit_xml
 from gravbench.gate.policy import load_policy
@@ -150,6 +151,21 @@ def test_a_reference_on_other_ground_truth_of_the_same_crops_is_not_comparable(t
     assert any("references_sha" in problem for problem in report.problems)
     with pytest.raises(NotComparableError, match="references_sha"):
         compare_runs(loaded, load_run(tmp_path / "b"), QUICK)
+
+
+def test_rescoring_a_reference_on_other_pages_judges_nothing_and_names_the_first(tmp_path: Path) -> None:
+    _, loaded, _ = made(tmp_path, "pages")
+    write_reference(loaded, tmp_path / "ref", quality={arm: {} for arm in loaded.arms}, provenance="")
+    reference = load_reference(tmp_path / "ref")
+    inputs = {unit.sample_id: unit.records["ar"].input_sha for unit in loaded.units}
+    for changed, words in (
+        (inputs | {"page-1": "0" * 64}, "page-1 differs in image or annotation"),
+        ({"page-0": inputs["page-0"]}, "page-1 is not in this copy"),
+    ):
+        suite_sha = str(loaded.manifest.identity["suite_sha"])
+        report = rescore(reference, lambda _: (), scorer_id="s", suite_sha=suite_sha, inputs=changed)
+        assert report.exit_code == 3
+        assert words in report.problems[0]
 
 
 @pytest.mark.parametrize(
