@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +28,10 @@ from gravbench.records import Record
 from gravbench.runner.engine import checkpoint_of
 from gravbench.store.files import LineWriter
 from gravbench.store.schema import StoredRecord
+from gravbench.suites.finding import FoundData, find_data, how_to_get
 from gravbench.suites.manifest import Suite, list_suites, load_samples
+from gravbench.suites.opening import data_folder
+from gravbench.suites.verifying import verify_suite
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -224,14 +228,67 @@ def check_model(checkpoint: Path, threads: int) -> Check:
 def _check_suite(suite: Suite) -> Check:
     name = suite.name
     try:
-        samples = load_samples(suite)
+        crops = len(load_samples(suite))
     except GravbenchError as error:
         return Check(name=f"suite {name}", status="fail", message=error.message, hint=error.hint)
+    found = find_data(suite, environ=os.environ)
+    pages = _pages_of(suite, found)
+    counted = [f"{n:,} {what}" for n, what in ((crops, "crops"), (pages.count, "pages")) if n]
+    stated = [*counted, *([pages.said] if pages.said else [])]
     return Check(
         name=f"suite {name}",
-        status="ok",
-        message=f"{len(samples)} samples, version {suite.version}, digest {suite_digest(suite)[:12]}",
-        facts={"n_samples": len(samples), "digest": suite_digest(suite)},
+        status=pages.status,
+        message=f"{', '.join(stated)}; version {suite.version}, digest {suite_digest(suite)[:12]}",
+        hint=pages.hint,
+        facts={
+            "n_samples": crops,
+            "n_pages": pages.count,
+            "digest": suite_digest(suite),
+            "data": found.state,
+            "data_pages": found.pages,
+            "data_label": found.label,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pages:
+    """What there is to say of a suite's pages."""
+
+    status: Status = "ok"
+    count: int = 0
+    said: str | None = None
+    hint: str | None = None
+
+
+def _pages_of(suite: Suite, found: FoundData) -> _Pages:
+    """Pages that ship are all opened, and a fault fails; others are named, and `verify` opens them."""
+    if suite.pages is None:
+        return _Pages()
+    if found.state == "ships":
+        return _shipped_pages(suite)
+    if found.state == "missing":
+        return _Pages(status="warn", said="data not here", hint=f"How to get it: {how_to_get(suite)}")
+    if found.problem is not None:
+        return _Pages(status="warn", said=found.problem, hint=found.hint)
+    check = f"Check every image: gravbench suites verify {suite.name}" if found.drifted else None
+    return _Pages(status="warn" if found.drifted else "ok", said=found.label, hint=check)
+
+
+def _shipped_pages(suite: Suite) -> _Pages:
+    try:
+        folder = data_folder(suite, data=None, environ={})
+        verified = verify_suite(suite, folder)
+    except GravbenchError as error:
+        return _Pages(status="fail", said=error.message, hint=error.hint)
+    if verified.ok:
+        return _Pages(count=verified.pages)
+    more = f" and {len(verified.faults) - 1} more" if len(verified.faults) > 1 else ""
+    return _Pages(
+        status="fail",
+        count=verified.pages,
+        said=f"{verified.faults[0]}{more}",
+        hint="Install gravbench again with pip.",
     )
 
 

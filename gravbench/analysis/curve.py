@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from gravbench.analysis.equality import Identity
 from gravbench.analysis.speed import Speedup
@@ -52,6 +52,8 @@ class Curve(Record):
     sessions: int
     points: tuple[CurvePoint, ...]
     warnings: tuple[str, ...]
+    data: dict[str, JsonValue] | None = None
+    """Which copy of the page data was run; absent for suites without pages."""
 
 
 def curve_of(summary: Summary) -> Curve:
@@ -82,6 +84,7 @@ def curve_of(summary: Summary) -> Curve:
             for name, s in summary.strategies.items()
         ),
         warnings=summary.warnings,
+        data=summary.data,
     )
 
 

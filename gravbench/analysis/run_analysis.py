@@ -18,6 +18,7 @@ from gravbench.analysis.equality import is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.overall_difference import QualityDifference, quality_differences
 from gravbench.analysis.pages import page_ns
+from gravbench.analysis.run_data import RunData, data_losses, run_data
 from gravbench.analysis.speed import decode_ns, request_ns
 from gravbench.analysis.speed_estimate import (
     OutlierRow,
@@ -114,6 +115,8 @@ class RunAnalysis(Record):
     n_clusters: int
     arms: tuple[ArmAnalysis, ...]
     notes: tuple[str, ...]
+    data: RunData | None = None
+    """Which copy of the page data was run; absent for suites without pages, and in older documents."""
 
 
 def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
@@ -125,7 +128,13 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
         n_samples=len(run.units),
         n_clusters=design.n_clusters,
         arms=tuple(_arm(run, arm, design, options) for arm in run.arms),
-        notes=(*run.notes, *speed_notes(run.arms), *share_notes([run.records(arm) for arm in run.arms])),
+        notes=(
+            *data_losses(run.manifest.protocol),
+            *run.notes,
+            *speed_notes(run.arms),
+            *share_notes([run.records(arm) for arm in run.arms]),
+        ),
+        data=run_data(run.manifest.protocol),
     )
 
 

@@ -15,6 +15,7 @@ SAME_QUESTION = (
     "suite_version",
     "suite_sha",
     "samples_sha",
+    "references_sha",
     "n_samples",
     "prompts",
     "max_new_tokens",

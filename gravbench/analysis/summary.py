@@ -16,6 +16,7 @@ from gravbench.analysis.equality import Identity, count_identical
 from gravbench.analysis.groups import GroupQuality, quality_groups
 from gravbench.analysis.limits import METHOD
 from gravbench.analysis.pages import PagesSummary, page_ns, summarise_pages
+from gravbench.analysis.run_data import data_losses
 from gravbench.analysis.speed import (
     CounterSummary,
     Speedup,
@@ -158,6 +159,7 @@ def build_summary(
         failed_samples=failed,
         failures=failures or None,
         warnings=(
+            *data_losses(manifest.protocol),
             *_model_warnings(manifest),
             *_warnings(strategies, failed=failed, failures=failures, n_samples=len(pairs)),
         ),

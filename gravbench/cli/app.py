@@ -134,12 +134,20 @@ def score(
         str | None,
         typer.Option(help="Suite of the references. Default: the run's own.", show_default=False),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the run's pages. Default: where the run read them.",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonFlag = False,
 ) -> int:
-    """Score a finished run again from its records. Loads no model."""
+    """Score a finished run again from its records. Loads no model; refuses other pages than the run's."""
     from gravbench.cli.score_command import score_run
 
-    return score_run(run, suite=suite, as_json=json)
+    return score_run(run, suite=suite, data=data, as_json=json)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from gravbench.analysis.run_data import run_data
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import load_with_facts
 from gravbench.errors import DataError, UsageError
@@ -35,6 +36,7 @@ def bless(run: Path, *, reason: str, who: str | None, to: Path | None, dry_run: 
     changes = bless_changes(loaded, _existing(folder))
     if not as_json:
         print_tables(*(Text(line) for change in changes for line in _lines(change.arm, change.lines)))
+    data = run_data(loaded.manifest.protocol)
     written: list[Path] = []
     if not dry_run:
         quality = {
@@ -52,6 +54,7 @@ def bless(run: Path, *, reason: str, who: str | None, to: Path | None, dry_run: 
         document = {
             "schema": "gravbench.blessing/1",
             "suite": loaded.manifest.identity["suite"],
+            "data": None if data is None else data.model_dump(mode="json", exclude_none=True),
             "changes": [change.model_dump(mode="json") for change in changes],
             "written": [str(path) for path in written],
         }

@@ -37,6 +37,8 @@ def comparison_parts(comparison: Comparison) -> list[RenderableType]:
         return [*parts, *_run_parts(comparison.base), *_null(comparison), *_notes([comparison.base])]
     own = comparison.own
     parts.append(Text(f"base: {comparison.base.run}\nown:  {own.run}", style="bold"))
+    for label, analysis in (("base", comparison.base), ("own", own)):
+        parts += _data(analysis, f"data of {label}")
     parts += _differences("settings", comparison.settings)
     parts += _differences("environment", comparison.environment)
     parts += [_sentence(arm) for arm in comparison.arms]
@@ -53,7 +55,7 @@ def comparison_parts(comparison: Comparison) -> list[RenderableType]:
 def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
     clusters = "" if analysis.n_clusters == analysis.n_samples else f" in {analysis.n_clusters} pages"
     title = f"{analysis.run}: {analysis.suite}, {analysis.n_samples} samples{clusters}"
-    parts: list[RenderableType] = [Text(title, style="bold")]
+    parts: list[RenderableType] = [Text(title, style="bold"), *_data(analysis, "data")]
     judged = [arm for arm in analysis.arms if arm.identity is not None]
     if not judged:
         parts.append(Text("no ar arm beside another: nothing to hold a strategy against"))
@@ -66,6 +68,10 @@ def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
         if arm.identity is not None:
             parts += _audit_lines(f"{arm.arm} against {arm.base or AR}", arm.identity)
     return [*parts, _legend([analysis])]
+
+
+def _data(analysis: RunAnalysis, name: str) -> list[Text]:
+    return [] if analysis.data is None else [Text(f"{name}: {analysis.data.label}", style="bold")]
 
 
 def _verdict_lines(arm: ArmAnalysis) -> list[str]:

@@ -6,9 +6,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+from gravbench.analysis.run_data import run_data
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
 from gravbench.cli.references import policy_of, shipped_reference
@@ -25,6 +27,7 @@ from gravbench.gate.verdict import GateReport, Mode
 from gravbench.pipeline import suite_digest
 from gravbench.regions import PageSample
 from gravbench.runner.options import RunOptions
+from gravbench.runner.pages import data_document, references_sha
 from gravbench.runner.suite_data import open_suite_data
 from gravbench.store.files import disk_error, make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory
@@ -103,7 +106,16 @@ def _rescore(reference: Reference, suite: str | None, data: Path | None) -> Gate
     def score(records: Sequence[GenRecord]) -> Sequence[ScoreRecord]:
         return score_records(records, samples)
 
-    return rescore(reference, score, scorer_id=scorer_id(pages=pages), suite_sha=suite_digest(loaded))
+    document = data_document(replace(opened, samples=tuple(samples)))
+    return rescore(
+        reference,
+        score,
+        scorer_id=scorer_id(pages=pages),
+        suite_sha=suite_digest(loaded),
+        inputs={sample.sample_id: sample.image_sha256 for sample in samples},
+        references_sha=references_sha(samples) if loaded.kind == "page-crops" else None,
+        data=run_data({"data": document}),
+    )
 
 
 def _regenerate(

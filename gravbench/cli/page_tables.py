@@ -30,11 +30,7 @@ def page_parts(summary: Summary) -> list[RenderableType]:
     pages = {arm: s.pages for arm, s in summary.strategies.items() if s.pages is not None}
     if not pages:
         return []
-    parts: list[RenderableType] = []
-    label = (summary.data or {}).get("label")
-    if label:
-        parts.append(Text(f"data: {label}", style="bold"))
-    parts += [_official(summary), _stages(pages), _regions(pages)]
+    parts: list[RenderableType] = [_official(summary), _stages(pages), _regions(pages)]
     for arm, page in pages.items():
         strategy = summary.strategies[arm]
         speedups = strategy.by_task["page"].speedup

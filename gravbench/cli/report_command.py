@@ -112,7 +112,7 @@ def _tell(document: ReportDocument, written: list[Path], *, as_json: bool) -> No
 def _sources(run: LoadedRun) -> dict[str, SampleSource]:
     """Images and ground truth from the run's suite; nothing when it is gone or has changed."""
     try:
-        suite, samples = suite_of(run.manifest)
+        suite, samples = suite_of(run)
     except GravbenchError:
         return {}
     if suite_digest(suite) != run.manifest.identity["suite_sha"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -20,8 +20,6 @@ from gravbench.protocols import Referee
 from gravbench.records import Request
 from gravbench.regions import PageSample, Region
 from gravbench.runner.suite_data import samples_of_run
-from gravbench.store.rundir import RunDirectory
-from gravbench.store.schema import Manifest
 from gravbench.suites.manifest import Suite, load_suite
 from gravbench.suites.opening import AnySample
 
@@ -39,21 +37,25 @@ class RefereeSetup:
 
 def load_with_facts(path: Path) -> LoadedRun:
     """A finished run with what its suite says about samples; a suite that is gone or changed is a note."""
-    manifest = RunDirectory(path).manifest()
+    run = load_run(path)
     try:
-        suite, samples = suite_of(manifest)
+        suite, samples = suite_of(run)
     except GravbenchError as error:
-        return load_run(path, notes=(f"no breakdown by page and category: {error.message}",))
-    if suite_digest(suite) != manifest.identity["suite_sha"]:
+        return replace(run, notes=(f"no breakdown by page and category: {error.message}",))
+    if suite_digest(suite) != run.manifest.identity["suite_sha"]:
         note = f"no breakdown by page and category: suite {suite.name} has changed since the run"
-        return load_run(path, notes=(note,))
-    return load_run(path, facts=facts_of(samples))
+        return replace(run, notes=(note,))
+    return replace(run, facts={**run.facts, **facts_of(samples)})
 
 
-def suite_of(manifest: Manifest) -> tuple[Suite, tuple[AnySample, ...]]:
-    """The suite a run was made on and the run's samples, from where its manifest says they lie."""
+def suite_of(run: LoadedRun) -> tuple[Suite, tuple[AnySample, ...]]:
+    """The suite a run was made on and the run's samples, from where its manifest says they lie.
+
+    `NotComparableError` where other pages lie there now.
+    """
+    manifest = run.manifest
     suite = load_suite(str(manifest.protocol.get("suite_source") or manifest.identity["suite"]))
-    return suite, samples_of_run(manifest, suite)
+    return suite, samples_of_run(manifest, suite, run.records(run.arms[0]))
 
 
 def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> RefereeSetup:
@@ -112,7 +114,7 @@ class _Requests:
     """Requests by sample id, and by `page#region` for regions, whose crops are cut when asked for."""
 
     def __init__(self, run: LoadedRun, crops: Path) -> None:
-        suite, samples = suite_of(run.manifest)
+        suite, samples = suite_of(run)
         if suite_digest(suite) != run.manifest.identity["suite_sha"]:
             raise NotComparableError(
                 f"suite {suite.name} has changed since the run, so its images cannot referee it",

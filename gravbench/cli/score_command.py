@@ -13,11 +13,12 @@ from gravbench.store.rundir import RunDirectory
 from gravbench.suites.manifest import load_suite
 
 
-def score_run(run_dir: Path, *, suite: str | None, as_json: bool) -> int:
-    """Score again and print the summary. `suite` overrides where the manifest says the suite lies."""
-    manifest = RunDirectory(run_dir).manifest()
+def score_run(run_dir: Path, *, suite: str | None, data: Path | None, as_json: bool) -> int:
+    """Score again and print the summary. `suite` and `data` override where the manifest says they lie."""
+    run = RunDirectory(run_dir)
+    manifest = run.manifest()
     loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
-    summary = rescore(run_dir, loaded, samples_of_run(manifest, loaded))
+    summary = rescore(run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data))
     if as_json:
         print_json(summary_json(summary))
     else:

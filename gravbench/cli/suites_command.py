@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
 
 from pydantic import JsonValue
 from rich.box import SIMPLE_HEAD
@@ -12,25 +11,26 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.cli.output import print_json, print_tables
-from gravbench.errors import DataError
 from gravbench.pipeline import suite_digest
 from gravbench.records import TASKS
 from gravbench.store.schema import canonical_json
+from gravbench.suites.finding import FoundData, find_data
 from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite
-from gravbench.suites.opening import data_folder
 from gravbench.suites.samples import Sample
 
 
 def list_all(*, as_json: bool) -> int:
-    """Name, version, number of samples by task and title of every suite."""
-    rows = [describe(suite, load_samples(suite)) for suite in list_suites()]
+    """Name, version, number of samples by task, and the data of every suite."""
+    suites = list_suites()
+    found = {suite.name: find_data(suite, environ=os.environ) for suite in suites}
+    rows = [describe(suite, load_samples(suite), found[suite.name]) for suite in suites]
     if as_json:
         print_json(canonical_json({"schema": "gravbench.suites/1", "suites": rows}))
         return 0
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in ("suite", "version", "crops", *TASKS, "pages", "data"):
         table.add_column(column, justify="left" if column in ("suite", "data") else "right")
-    for row in rows:
+    for suite, row in zip(suites, rows, strict=True):
         tasks = row["tasks"]
         assert isinstance(tasks, dict)
         counts = (str(tasks.get(task, 0)) for task in TASKS)
@@ -42,7 +42,7 @@ def list_all(*, as_json: bool) -> int:
             str(row["n_crops"]),
             *counts,
             "0" if pages is None else f"{pages['selected']:,}",
-            str(row["data"]),
+            Text(found[suite.name].describe(suite.pages)),
         )
     print_tables(table)
     return 0
@@ -51,14 +51,17 @@ def list_all(*, as_json: bool) -> int:
 def show(name: str, *, as_json: bool) -> int:
     """One suite in full."""
     suite = load_suite(name)
-    row = describe(suite, load_samples(suite))
+    found = find_data(suite, environ=os.environ)
+    row = describe(suite, load_samples(suite), found)
     if as_json:
         print_json(canonical_json({"schema": "gravbench.suite/1", **row}))
         return 0
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for key, value in row.items():
+    for key, value in (row | {"data": found.describe(suite.pages)}).items():
+        if value is None:
+            continue
         if isinstance(value, dict):
             for inner, entry in value.items():
                 table.add_row(f"{key}.{inner}", Text(str(entry)))
@@ -66,17 +69,6 @@ def show(name: str, *, as_json: bool) -> int:
             table.add_row(key, Text(str(value)))
     print_tables(table)
     return 0
-
-
-def data_state(suite: Suite, environ: Mapping[str, str]) -> str:
-    """`ships`, `found` or `missing`; found says that the annotation file is there, `verify` checks it."""
-    if suite.pages is None or suite.pages.data is not None:
-        return "ships"
-    try:
-        folder = data_folder(suite, data=None, environ=environ)
-    except DataError:
-        return "missing"
-    return "found" if folder is not None and (folder / suite.pages.annotations).is_file() else "missing"
 
 
 def _pages_selected(suite: Suite) -> int:
@@ -101,7 +93,7 @@ def _pages(suite: Suite) -> dict[str, JsonValue] | None:
     }
 
 
-def describe(suite: Suite, samples: tuple[Sample, ...]) -> dict[str, JsonValue]:
+def describe(suite: Suite, samples: tuple[Sample, ...], found: FoundData) -> dict[str, JsonValue]:
     """The facts of one suite that decide what is measured."""
     counts = Counter(sample.task for sample in samples)
     return {
@@ -113,7 +105,10 @@ def describe(suite: Suite, samples: tuple[Sample, ...]) -> dict[str, JsonValue]:
         "n_samples": len(samples) + (0 if suite.kind == "page-crops" else _pages_selected(suite)),
         "n_crops": len(samples),
         "pages": _pages(suite),
-        "data": data_state(suite, os.environ),
+        "data": found.state,
+        "data_label": found.label,
+        "data_pages": found.pages,
+        "data_problem": found.problem,
         "tasks": {task: counts[task] for task in TASKS if counts[task]},
         "prompts": {str(task): text for task, text in suite.prompts.items()},
         "max_new_tokens": {str(task): budget for task, budget in suite.max_new_tokens.items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import JsonValue
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
@@ -21,7 +22,8 @@ NOT_MEASURED = "-"
 def summary_parts(summary: Summary) -> list[RenderableType]:
     """Everything `gravbench run` prints at the end, top to bottom."""
     title = f"{summary.suite}: {summary.n_samples} samples, model {summary.model.get('model', '?')}"
-    parts: list[RenderableType] = [Text(title, style="bold"), _quality(summary), _speed(summary)]
+    parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(summary.data)]
+    parts += [_quality(summary), _speed(summary)]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_by_task(summary))
     if summary.groups is not None:
@@ -33,6 +35,12 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
     return parts
+
+
+def data_parts(data: Mapping[str, JsonValue] | None) -> list[Text]:
+    """Which copy of the page data was run, in a line; empty for suites without pages."""
+    label = (data or {}).get("label")
+    return [Text(f"data: {label}", style="bold")] if label else []
 
 
 def _quality(summary: Summary) -> Table:

@@ -15,7 +15,7 @@ from gravbench.analysis.speed import Speedup
 from gravbench.arms import MAX_BATCH
 from gravbench.cli.output import ArmName, print_json, print_tables
 from gravbench.cli.running import exit_code, run_plan
-from gravbench.cli.summary_table import timed_name
+from gravbench.cli.summary_table import data_parts, timed_name
 from gravbench.errors import UsageError
 from gravbench.runner.options import RunOptions, check_strategies
 from gravbench.store.schema import canonical_json
@@ -80,7 +80,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
             "-" if identity is None else f"{identity.n}/{identity.of}",
         )
     title = f"{curve.suite}: {curve.n_samples} samples, {len(curve.points)} interleaved arms"
-    parts: list[RenderableType] = [Text(title, style="bold"), table]
+    parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(curve.data), table]
     parts.append(
         Text(
             "accepted and committed are tokens a round; TPF = decode tokens / decode forwards; "

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gravbench.cli.output import ArmName
 from gravbench.gate.github import MARK, by_severity
-from gravbench.gate.verdict import GateReport, Status
+from gravbench.gate.verdict import GateReport, Status, data_lines
 
 _STYLE: dict[Status, str] = {
     "fail": "bold red",
@@ -31,6 +31,7 @@ def verdict_parts(report: GateReport) -> list[RenderableType]:
     against = f" of {report.candidate}" if report.candidate else ""
     title = f"gate ({report.mode}){against} against {report.reference}: {_OUTCOME[report.outcome]}"
     parts: list[RenderableType] = [Text(title, style="bold")]
+    parts += [Text(f"{name}: {label}", style="bold") for name, label in data_lines(report)]
     parts += [Text(f"- {problem}") for problem in report.problems]
     shown = [verdict for verdict in by_severity(report) if verdict.status != "off"]
     if shown:

@@ -15,6 +15,7 @@ import orjson
 from pydantic import JsonValue
 
 from gravbench.analysis.loaded import LoadedRun
+from gravbench.analysis.run_data import RunData, run_data
 from gravbench.analysis.run_difference import identity_differences, sample_problem
 from gravbench.analysis.speed import summarise_counters
 from gravbench.errors import NotComparableError
@@ -103,8 +104,9 @@ def write_reference(
             write_atomic(target / TOLERANCES_FILE, _empty_tolerances(run, arm).encode())
         write_atomic(target / "PROVENANCE.toml", provenance.encode())
         description = _run_record(run, arm, quality[arm], target)
+        absent = {"data"} if description.data is None else None
         pretty = orjson.dumps(
-            description.model_dump(mode="json", by_alias=True),
+            description.model_dump(mode="json", by_alias=True, exclude=absent),
             option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
         )
         write_atomic(target / RUN_FILE, pretty)
@@ -118,11 +120,13 @@ def provenance_text(run: LoadedRun, *, reason: str, who: str, date: str) -> str:
     packages = environment.get("packages")
     git = environment.get("git")
     cpu = environment.get("cpu")
+    data = run_data(run.manifest.protocol)
     fields: dict[str, JsonValue] = {
         "reason": reason,
         "who": who,
         "date": date,
         "command": command_of(run.manifest.identity),
+        "data": None if data is None else data.label,
         "gravbench": environment.get("gravbench"),
         "commit": git.get("commit") if isinstance(git, dict) else None,
         "uncommitted_changes": git.get("dirty_diff_sha") is not None if isinstance(git, dict) else None,
@@ -163,10 +167,13 @@ def _change(run: LoadedRun, arm: str, reference: Reference | None) -> BlessChang
     counters = _counted(run.records(arm))
     if stored is None:
         n, tokens = len(run.units), int(counters.get("tokens_out", 0))
-        return BlessChange(arm=arm, new=True, lines=(f"{n} samples, {tokens} tokens",))
+        data = run_data(run.manifest.protocol)
+        named = () if data is None else (f"data: {data.label}",)
+        return BlessChange(arm=arm, new=True, lines=(f"{n} samples, {tokens} tokens", *named))
     lines = [
         f"{d.field}: {d.base} -> {d.own}" for d in identity_differences(stored.run.identity, _identity(run))
     ]
+    lines += _data_lines(stored.run.data, run_data(run.manifest.protocol))
     keys = {(unit.sample_id, unit.rep): unit.records[arm] for unit in run.units}
     samples = sample_problem(frozenset(k for k, _ in stored.predictions), frozenset(k for k, _ in keys))
     lines += [samples] if samples else []
@@ -185,6 +192,11 @@ def _change(run: LoadedRun, arm: str, reference: Reference | None) -> BlessChang
     ]
     lines += _score_lines(run, arm, stored.scores)
     return BlessChange(arm=arm, new=False, lines=tuple(lines) or ("no change",))
+
+
+def _data_lines(before: RunData | None, own: RunData | None) -> list[str]:
+    names = ["not stated" if data is None else data.label for data in (before, own)]
+    return [] if before == own else [f"data: {names[0]} -> {names[1]}"]
 
 
 def _score_lines(
@@ -219,6 +231,7 @@ def _run_record(run: LoadedRun, arm: str, quality: Mapping[str, float], target: 
         n_samples=len(run.units),
         identity=_identity(run),
         model=run.manifest.model,
+        data=run_data(run.manifest.protocol),
         quality=dict(quality),
         counters=_counted(run.records(arm)),
         files={name: file_sha(target / name) for name in DATA_FILES},

@@ -22,6 +22,7 @@ from gravbench.analysis.divergence import TAU_FLOAT32, Answer, audit
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
 from gravbench.analysis.pieces import pieces_of
+from gravbench.analysis.run_data import run_data
 from gravbench.analysis.run_difference import identity_differences, sample_problem
 from gravbench.analysis.shared_forwards import time_design
 from gravbench.analysis.speed import decode_ns
@@ -101,6 +102,8 @@ def judge_candidate(
         problems=tuple(problems[:SHOWN_PROBLEMS]),
         notices=(*run.notes, *_notices(run, reference)),
         mde=tuple(mde),
+        data=run_data(run.manifest.protocol),
+        reference_data=reference.data,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gravbench.analysis.loaded import LoadedRun
+from gravbench.analysis.run_data import RunData, run_data
 from gravbench.gate.candidate import candidate_problems
 from gravbench.gate.policy import Policy
 from gravbench.gate.reference import Key, Reference, ReferenceArm, as_generation
@@ -15,12 +16,24 @@ Scorer = Callable[[Sequence[GenRecord]], Sequence[ScoreRecord]]
 SHOWN = 3
 
 
-def rescore(reference: Reference, scorer: Scorer, *, scorer_id: str, suite_sha: str) -> GateReport:
+def rescore(
+    reference: Reference,
+    scorer: Scorer,
+    *,
+    scorer_id: str,
+    suite_sha: str,
+    inputs: Mapping[str, str] | None = None,
+    references_sha: str | None = None,
+    data: RunData | None = None,
+) -> GateReport:
     """Score the stored predictions again. Every value and count must be equal; no model is touched.
 
-    Another suite digest is not comparable. Another scorer is judged: that is what this mode is for.
+    Another suite digest, other `inputs` (digest by sample id) or other ground truth is not comparable.
+    Another scorer is judged: that is what this mode is for.
     """
-    problems: list[str] = []
+    problems = [] if inputs is None else _data_problems(reference, inputs, references_sha)
+    if problems:
+        return _report("rescore", reference, None, [], problems, data=data)
     verdicts: list[Verdict] = []
     for name, arm in reference.arms.items():
         expected_suite = arm.run.identity.get("suite_sha")
@@ -29,7 +42,20 @@ def rescore(reference: Reference, scorer: Scorer, *, scorer_id: str, suite_sha: 
             continue
         records = [as_generation(arm, key) for key in sorted(arm.predictions)]
         verdicts.append(_scores_verdict(arm, scorer(records), scorer_id=scorer_id))
-    return _report("rescore", reference, None, verdicts, problems)
+    return _report("rescore", reference, None, verdicts, problems, data=data)
+
+
+def _data_problems(reference: Reference, inputs: Mapping[str, str], references_sha: str | None) -> list[str]:
+    """Why these are not the samples the reference was blessed on: the first one, or the digest."""
+    first = next(iter(reference.arms.values()))
+    for (sample_id, _), prediction in sorted(first.predictions.items()):
+        if inputs.get(sample_id) != prediction.input_sha:
+            what = "is not in this copy" if sample_id not in inputs else "differs in image or annotation"
+            return [f"another copy of the data: {sample_id} {what}; name the one blessed on with --data"]
+    blessed = first.run.identity.get("references_sha")
+    if blessed != references_sha:
+        return [f"references_sha is {str(references_sha)[:12]}, blessed with {str(blessed)[:12]}"]
+    return []
 
 
 def judge_regenerated(run: LoadedRun, reference: Reference, policy: Policy) -> GateReport:
@@ -39,7 +65,7 @@ def judge_regenerated(run: LoadedRun, reference: Reference, policy: Policy) -> G
     if not problems:
         for name, arm in reference.arms.items():
             verdicts += _regenerated(arm, run.records(name))
-    return _report("regenerate", reference, None, verdicts, problems)
+    return _report("regenerate", reference, None, verdicts, problems, data=run_data(run.manifest.protocol))
 
 
 def _regenerated(arm: ReferenceArm, records: Sequence[GenRecord]) -> list[Verdict]:
@@ -136,6 +162,8 @@ def _report(
     candidate: str | None,
     verdicts: Sequence[Verdict],
     problems: Sequence[str],
+    *,
+    data: RunData | None,
 ) -> GateReport:
     outcome, exit_code = outcome_of(verdicts, problems)
     return GateReport(
@@ -147,4 +175,6 @@ def _report(
         exit_code=exit_code,
         verdicts=() if problems else tuple(verdicts),
         problems=tuple(problems),
+        data=data,
+        reference_data=reference.data,
     )

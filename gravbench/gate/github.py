@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gravbench.gate.verdict import GateReport, Status, Verdict
+from gravbench.gate.verdict import GateReport, Status, Verdict, data_lines
 
 MAX_ANNOTATIONS = 10
 """GitHub shows no more in a step."""
@@ -21,6 +21,8 @@ _ORDER = list(MARK)
 def step_summary(report: GateReport) -> str:
     """Markdown: outcome, problems, and a table with failures first."""
     lines = [f"## Gate on `{_cell(report.suite)}`: {report.outcome}", ""]
+    for name, label in data_lines(report):
+        lines += [f"{name.capitalize()}: {_cell(label)}", ""]
     lines += [f"- {_cell(problem)}" for problem in report.problems]
     if report.verdicts:
         lines += ["| result | strategy | rule | what was found |", "|---|---|---|---|"]

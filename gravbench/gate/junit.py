@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from gravbench.gate.verdict import GateReport, Verdict
+from gravbench.gate.verdict import GateReport, Verdict, data_lines
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold in any spelling."""
@@ -23,6 +23,10 @@ def junit_xml(report: GateReport) -> bytes:
         errors=str(statuses.count("missing") + problems),
         skipped=str(statuses.count("off")),
     )
+    named = data_lines(report)
+    properties = ET.SubElement(suite, "properties") if named else suite
+    for name, label in named:
+        ET.SubElement(properties, "property", name=name, value=_clean(label))
     for verdict in report.verdicts:
         _case(suite, report, verdict)
     if report.problems:

@@ -22,6 +22,7 @@ from pydantic import Field, JsonValue
 
 from gravbench.analysis.counter_columns import Answers
 from gravbench.analysis.pieces import cut_pieces, segments_of
+from gravbench.analysis.run_data import RunData
 from gravbench.errors import DataError
 from gravbench.records import Counters, Rounds, SampleTask, StopReason, Times, Trace
 from gravbench.store.files import parse_record, read_records
@@ -48,6 +49,8 @@ class ReferenceRun(StoredRecord):
     quality: dict[str, float]
     counters: dict[str, float]
     files: dict[str, str]
+    data: RunData | None = None
+    """Which copy of the page data it was made on; absent without pages, and in older references."""
 
 
 class ReferencePrediction(StoredRecord):
@@ -112,6 +115,11 @@ class Reference:
     suite: str
     arms: Mapping[str, ReferenceArm]
 
+    @property
+    def data(self) -> RunData | None:
+        """The page data all strategies were run on."""
+        return next(iter(self.arms.values())).run.data
+
 
 def arm_folder(strategy: str) -> str:
     """Folder name of a strategy string; `:` is no good in file names everywhere."""
@@ -131,7 +139,8 @@ def load_reference(folder: Path) -> Reference:
         )
     first = next(iter(arms.values()))
     for arm in arms.values():
-        if arm.run.identity != first.run.identity or set(arm.predictions) != set(first.predictions):
+        same = (arm.run.identity, arm.run.data) == (first.run.identity, first.run.data)
+        if not same or set(arm.predictions) != set(first.predictions):
             raise DataError(
                 f"{folder}: {arm.folder.name} and {first.folder.name} come from different runs",
                 hint="Bless one run with all its strategies, and remove folders of strategies given up.",

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from gravbench.analysis.mde import DetectableEffect
+from gravbench.analysis.run_data import RunData
 from gravbench.errors import NotComparableError, VerificationError
 from gravbench.records import Record
 
@@ -47,6 +48,19 @@ class GateReport(Record):
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     mde: tuple[DetectableEffect, ...] = ()
+    data: RunData | None = None
+    """Page data of what was judged; absent for suites without pages."""
+    reference_data: RunData | None = None
+    """Page data of the reference; absent likewise, and where the reference is older than the field."""
+
+
+def data_lines(report: GateReport) -> tuple[tuple[str, str], ...]:
+    """(name, label) of the page data judged, and of the reference's where it goes by another name."""
+    own, theirs = report.data, report.reference_data
+    lines = [("data", own.label)] if own is not None else []
+    if theirs is not None and (own is None or theirs.label != own.label):
+        lines.append(("data of the reference", theirs.label))
+    return tuple(lines)
 
 
 def outcome_of(verdicts: Sequence[Verdict], problems: Sequence[str]) -> tuple[Outcome, int]:

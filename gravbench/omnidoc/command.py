@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from gravbench.omnidoc.cdm import Cdm
 from gravbench.omnidoc.document import build_document, encode
 from gravbench.omnidoc.evaluation import evaluate
 from gravbench.omnidoc.verify import KindReport
+from gravbench.suites.manifest import PageSet, load_suite
 from gravbench.suites.omnidocbench import read_annotations, read_pages
+from gravbench.suites.pages import name_of_copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class ScoreOptions:
 
 def run_scoring(options: ScoreOptions, *, cdm: Cdm | None = None) -> dict[str, Any]:
     """Score a folder; the bar goes to a terminal's standard error only."""
-    pages = read_pages(read_annotations(options.gt), source=str(options.gt))
+    annotations = read_annotations(options.gt)
+    pages = read_pages(annotations, source=str(options.gt))
     console = Console(stderr=True)
     columns = (TextColumn("scoring pages"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
@@ -48,9 +51,17 @@ def run_scoring(options: ScoreOptions, *, cdm: Cdm | None = None) -> dict[str, A
     digest = hashlib.sha256(options.gt.read_bytes()).hexdigest()
     inputs = {"gt": options.gt.name, "gt_sha256": digest, "predictions": options.predictions.name}
     document = build_document(evaluation, inputs=inputs)
+    document["data"] = asdict(name_of_copy(_release(), annotations, digest))
     if cdm:
         document["cdm"] = cdm.to_record(evaluation.rows("display_formula"))
     return document
+
+
+def _release() -> PageSet:
+    """The release whose rules are applied: what a ground-truth file is named after."""
+    pages = load_suite("omnidoc16").pages
+    assert pages is not None
+    return pages
 
 
 def write_result(path: Path, document: Mapping[str, Any] | None) -> None:
@@ -80,7 +91,8 @@ def print_report(document: Mapping[str, Any]) -> None:
     """One table of the leaderboard parts, then what a reader must know about them."""
     console = Console()
     summary = document["summary"]
-    table = Table(title="OmniDocBench v1.6 end to end", title_justify="left")
+    console.print(report_title(document), markup=False, highlight=False, soft_wrap=True, style="bold")
+    table = Table()
     for name, justify in (("part", "left"), ("value", "right"), ("better", "left"), ("pages", "right")):
         table.add_column(name, justify="right" if justify == "right" else "left")
     rows = (
@@ -101,6 +113,11 @@ def print_report(document: Mapping[str, Any]) -> None:
     console.print(table)
     for line in report_notes(document):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def report_title(document: Mapping[str, Any]) -> str:
+    """Whose score it is: the release's name, with its page count, stands there for the whole of it alone."""
+    return f"{document['data']['label']}, scored end to end"
 
 
 def report_notes(document: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
+from gravbench.analysis.run_data import data_caution, run_data
 from gravbench.analysis.summary import at_acceptance_floor
 from gravbench.arms import AR, is_ar
 from gravbench.reporting.document import ArmPart
@@ -15,7 +16,8 @@ FEW_PAIRS = 30
 
 def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart]) -> tuple[str, ...]:
     """Warnings of one run; empty when there is nothing to say."""
-    found: list[str] = []
+    caution = data_caution(run_data(run.manifest.protocol))
+    found: list[str] = [] if caution is None else [caution]
     n = analysis.n_samples
     if not any(map(is_ar, run.arms)):
         found.append("There is no ar arm: neither identity nor speedup was measured.")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.divergence import Audit
+from gravbench.analysis.run_data import run_data
 from gravbench.arms import AR, batch_of, speed_base
 from gravbench.reporting.charts import Named, any_batch, best_first, concurrency, end_to_end, main_metric
 from gravbench.reporting.document import ReportDocument, RunPart
@@ -41,7 +42,18 @@ def arm_verdicts(document: ReportDocument) -> list[ArmVerdict]:
 
 
 def headline(document: ReportDocument) -> str:
-    """The claim of the report in one sentence: the fastest strategy, its interval, its text."""
+    """The claim of the report: the fastest strategy, its interval, its text, and data that is not whole."""
+    return _claim(document) + _less_than_whole(document)
+
+
+def _less_than_whole(document: ReportDocument) -> str:
+    """Names of partial and changed data; empty where all runs are whole, or have no pages."""
+    found = [data for run in document.runs if (data := run_data(run.protocol)) is not None]
+    labels = dict.fromkeys(data.label for data in found if not data.whole)
+    return f" Data: {'; '.join(labels)}." if labels else ""
+
+
+def _claim(document: ReportDocument) -> str:
     for a in best_first(document):
         if a.arm.decode is not None:
             request = f", {interval(end_to_end(a.arm), '×')} end to end" if end_to_end(a.arm) else ""
@@ -57,8 +69,10 @@ def conditions(run: RunPart) -> list[tuple[str, str]]:
     i = run.identity
     n, clusters = run.analysis.n_samples, run.analysis.n_clusters
     samples = f"{n}" if n == clusters else f"{n} in {clusters} pages"
+    data = run_data(run.protocol)
     pairs = (
         ("suite", f"{i.get('suite')} v{i.get('suite_version')}"),
+        ("data", "" if data is None else data.label),
         ("samples", samples),
         ("model", f"{run.model.get('model')} ({str(i.get('model_digest'))[:12]})"),
         ("engine", str(i.get("engine"))),

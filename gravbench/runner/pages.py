@@ -31,11 +31,10 @@ CROPS_FOLDER = ".crops"
 
 @dataclass(frozen=True, kw_only=True)
 class PageSetup:
-    """The open layout of a run with pages, and which copy of the data it reads."""
+    """The open layout of a run with pages, and how regions are cut and asked for."""
 
     layout: LayoutProvider
     crop_grid: int
-    data: dict[str, JsonValue] | None
     in_flight: int
 
     def identity(self) -> dict[str, JsonValue]:
@@ -67,7 +66,6 @@ def page_setup(
     suite: Suite,
     samples: Sequence[Sample | PageSample],
     *,
-    opened: OpenedSuite | None,
     open_layout: OpenLayout,
 ) -> PageSetup | None:
     """The setup when there are pages among the samples, else `None`."""
@@ -87,24 +85,31 @@ def page_setup(
     return PageSetup(
         layout=open_layout(options),
         crop_grid=suite.pages.crop_grid if suite.pages else 1,
-        data=data_document(opened) if opened is not None else None,
         in_flight=options.in_flight,
     )
 
 
 def data_document(opened: OpenedSuite) -> dict[str, JsonValue] | None:
-    """Which pages were run, for manifest and summary: a partial copy is never called the whole."""
+    """Which pages were run, or gave their crops, and what was lost; a partial copy is never called whole."""
     if opened.pages is None:
         return None
-    return {
+    document: dict[str, JsonValue] = {
         "label": opened.data_label,
-        "partial": opened.pages.partial or len(opened.page_samples) < len(opened.pages.samples),
+        "partial": opened.pages.partial or opened.selected,
         "drifted": opened.pages.drifted,
         "folder": str(opened.pages.folder.resolve()),
-        "pages_in_run": len(opened.page_samples),
+        "pages_in_run": opened.pages_taken,
         "pages_in_copy": opened.pages.entries,
         "annotation_sha256": opened.pages.annotation_sha256,
     }
+    if opened.crops is None:
+        return document
+    return document | {"loss": opened.crops.loss}
+
+
+def references_sha(samples: Sequence[Sample | PageSample]) -> str:
+    """Digest of what the crops among the samples are scored against."""
+    return sha256_of(sorted((s.sample_id, s.reference) for s in samples if not isinstance(s, PageSample)))
 
 
 def open_named_layout(options: RunOptions) -> LayoutProvider:

@@ -21,7 +21,15 @@ from gravbench.provenance import capture
 from gravbench.regions import PageSample
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.options import RunOptions
-from gravbench.runner.pages import OpenLayout, PageSetup, open_named_layout, page_cdm, page_setup
+from gravbench.runner.pages import (
+    OpenLayout,
+    PageSetup,
+    data_document,
+    open_named_layout,
+    page_cdm,
+    page_setup,
+    references_sha,
+)
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
 from gravbench.scoring_pages import score_pages
@@ -74,7 +82,7 @@ def run(
             writable_root(options)
         backend = stack.enter_context(closing(open_backend(options, suite)))
         backend.check(options.strategies)
-        pages = page_setup(options, suite, chosen, opened=opened, open_layout=open_layout)
+        pages = page_setup(options, suite, chosen, open_layout=open_layout)
         if pages is not None:
             stack.enter_context(closing(pages.layout))
         manifest = build_manifest(
@@ -85,6 +93,7 @@ def run(
             environment=environment,
             now=datetime.now(UTC),
             pages=pages,
+            data=data_document(opened) if opened is not None else None,
         )
         claim = (
             open_named(*named, manifest)
@@ -187,6 +196,7 @@ def build_manifest(
     environment: dict[str, JsonValue],
     now: datetime,
     pages: PageSetup | None = None,
+    data: dict[str, JsonValue] | None = None,
 ) -> Manifest:
     """The immutable plan. `identity` holds exactly the fields that two runs must share to be one run."""
     identity = build_identity(options, suite, samples, info, pages=pages)
@@ -207,7 +217,7 @@ def build_manifest(
             "reps": 1,
             "concurrency": 1,
             "temperature": 0,
-            "data": pages.data if pages else None,
+            "data": data,
         },
     )
 
@@ -220,7 +230,12 @@ def build_identity(
     *,
     pages: PageSetup | None = None,
 ) -> dict[str, JsonValue]:
-    """Every field that can move a prediction, a counter or a score; no path, no clock, no host."""
+    """Every field that can move a prediction, a counter or a score; no path, no clock, no host.
+
+    The suite's digest covers the ground truth of crops that ship, a page's digest its annotation; crops cut
+    from pages have a digest of their ground truth.
+    """
+    cut = {"references_sha": references_sha(samples)} if suite.kind == "page-crops" else {}
     return {
         "schema": "gravbench.run/1",
         "gravbench": gravbench.__version__,
@@ -241,5 +256,6 @@ def build_identity(
         "device": info.device,
         "dtype": info.dtype,
         "scorer": scorer_id(pages=pages is not None),
+        **cut,
         **(pages.identity() if pages else {}),
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from gravbench.errors import DataError, UsageError
 from gravbench.regions import PageSample
 from gravbench.suites.manifest import PageSet, Suite, load_samples
-from gravbench.suites.page_crops import crop_samples
+from gravbench.suites.page_crops import PageCrops, crop_samples
 from gravbench.suites.pages import PageData, digest_images, read_page_folder
 from gravbench.suites.samples import Sample, contained_path
 from gravbench.suites.selection import match_pages, take
@@ -36,6 +36,8 @@ class OpenedSuite:
     suite: Suite
     samples: tuple[AnySample, ...]
     pages: PageData | None = None
+    crops: PageCrops | None = None
+    """All crops cut from those pages, for a `page-crops` suite."""
 
     @property
     def page_samples(self) -> tuple[PageSample, ...]:
@@ -46,11 +48,29 @@ class OpenedSuite:
         """What the page data may be called, with the number of pages taken from it."""
         if self.pages is None:
             return None
-        taken = len(self.page_samples)
+        taken = self.pages_taken
         whole = len(self.pages.samples)
-        if not taken or taken == whole == self.pages.entries:
+        if self.crops is not None:
+            all_crops = len(self.crops.samples)
+            some = f"; {len(self.samples):,} of its {all_crops:,} crops in this run"
+            return self.pages.label + (some if len(self.samples) < all_crops else "")
+        if taken == whole == self.pages.entries:
             return self.pages.label
         return f"{self.pages.label}; {taken:,} of these pages in this run"
+
+    @property
+    def pages_taken(self) -> int:
+        """Pages read, or pages that the run's crops are cut from."""
+        if self.crops is None:
+            return len(self.page_samples)
+        return len({sample.attributes.get("page") for sample in self.samples})
+
+    @property
+    def selected(self) -> bool:
+        """Whether `--limit` or `--pages` left out some of the page data."""
+        if self.crops is not None:
+            return len(self.samples) < len(self.crops.samples)
+        return self.pages is not None and len(self.page_samples) < len(self.pages.samples)
 
 
 def data_folder(suite: Suite, *, data: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -59,6 +79,11 @@ def data_folder(suite: Suite, *, data: Path | None, environ: Mapping[str, str]) 
         if data is not None:
             raise UsageError(f"suite {suite.name} ships its data", hint="Leave --data out.")
         return None
+    if data is not None and suite.pages.data is not None:
+        raise UsageError(
+            f"suite {suite.name} ships its pages, and {data} would run under its name",
+            hint="Leave --data out; pages of your own need a suite manifest of their own.",
+        )
     if data is not None:
         return _given(data, suite.pages)
     if suite.pages.data is not None:
@@ -78,13 +103,26 @@ def open_suite(
 ) -> OpenedSuite:
     """All chosen samples, crops before pages, each sorted by id; `DataError` when data is missing."""
     folder = data_folder(suite, data=data, environ=environ)
+    return open_folder(suite, folder, cache=cache, selection=selection, note=note)
+
+
+def open_folder(
+    suite: Suite,
+    folder: Path | None,
+    *,
+    cache: Path,
+    selection: Selection,
+    note: Callable[[str], None],
+) -> OpenedSuite:
+    """The suite on the pages of exactly this folder; `None` where it has no pages."""
     page_data: PageData | None = None
+    crops: PageCrops | None = None
     samples: Sequence[AnySample] = load_samples(suite)
     if folder is not None and suite.pages is not None:
         page_data = read_page_folder(suite.pages, folder, allow_drift=selection.allow_drift)
         if suite.kind == "page-crops":
-            whole = digest_images(page_data.samples)
-            samples = crop_samples(suite, whole, cache=cache, note=note)
+            crops = crop_samples(suite, digest_images(page_data.samples), cache=cache, note=note)
+            samples = crops.samples
         else:
             samples = (*samples, *page_data.samples)
     chosen = take(
@@ -93,7 +131,7 @@ def open_suite(
         stratify=selection.stratify,
         seed=selection.seed,
     )
-    return OpenedSuite(suite=suite, samples=_digested(chosen), pages=page_data)
+    return OpenedSuite(suite=suite, samples=_digested(chosen), pages=page_data, crops=crops)
 
 
 def _digested(samples: Sequence[AnySample]) -> tuple[AnySample, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from gravbench.annotations import AnnotatedRegion, annotated_regions, page_scale, scaled
 from gravbench.cropping import cut_region
@@ -29,16 +31,50 @@ TASK_OF_CATEGORY: dict[str, Task] = {
 }
 """Categories that count in the official score, by the task that reads them."""
 
+LEFT_OUT = "left_out.jsonl"
+
 _DELIMITERS = (("$$", "$$"), ("\\[", "\\]"), ("$", "$"))
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Regions of one page that could not be cut, and why: one of them, or all where the page has no image."""
+
+    page: str
+    regions: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageCrops:
+    """Crops of a copy's pages. `left_out`, of all languages: what the copy should have given and did not."""
+
+    samples: tuple[Sample, ...]
+    left_out: tuple[LeftOut, ...]
+    folder: Path
+
+    @property
+    def loss(self) -> str | None:
+        """The regions left out in a sentence; `None` when there are none."""
+        count = sum(one.regions for one in self.left_out)
+        if not count:
+            return None
+        lossy = [one for one in self.left_out if one.regions]
+        pages, first = len({one.page for one in lossy}), lossy[0]
+        plural = "" if count == 1 else "s"
+        return (
+            f"{count:,} region{plural} of {pages:,} page{'' if pages == 1 else 's'} could not be cut and are "
+            f"not in this run, first {first.page}: {first.why}"
+        )
 
 
 def crop_samples(
     suite: Suite, pages: Sequence[PageSample], *, cache: Path, note: Callable[[str], None]
-) -> tuple[Sample, ...]:
+) -> PageCrops:
     """Samples of a `page-crops` suite; cut into `cache` on the first call, read from there afterwards.
 
-    Regions without ground truth or without area are left out, pages without a usable image too; each is named
-    in `left_out.txt` beside the crops.
+    Regions without ground truth are none of the suite's. Regions without area, and those of pages without a
+    usable image, are lost: `note` is told on every call, `left_out.jsonl` beside the crops names each.
     """
     assert suite.pages is not None
     key = bytes_digest(
@@ -46,7 +82,7 @@ def crop_samples(
     )
     folder = cache / key[:16]
     index = folder / "samples.jsonl"
-    if not index.is_file():
+    if not (index.is_file() and (folder / LEFT_OUT).is_file()):
         note(f"cutting region crops from {len(pages):,} pages into {folder}")
         _cut_all(pages, folder, grid=suite.pages.crop_grid)
     samples = read_samples(folder, index.name, bytes_digest(index.read_bytes()))
@@ -56,7 +92,10 @@ def crop_samples(
         raise DataError(
             f"suite {suite.name}: no region of the {len(pages):,} pages is in {', '.join(suite.languages)}"
         )
-    return samples
+    crops = PageCrops(samples=samples, left_out=_read_left_out(folder), folder=folder)
+    if crops.loss is not None:
+        note(f"{crops.loss}; all of them: {folder / LEFT_OUT}")
+    return crops
 
 
 def reference_of(region: AnnotatedRegion) -> str:
@@ -82,15 +121,41 @@ def language_of(region: AnnotatedRegion) -> str:
 
 def _cut_all(pages: Sequence[PageSample], folder: Path, *, grid: int) -> None:
     (folder / "images").mkdir(parents=True, exist_ok=True)
-    left_out: list[str] = []
+    left_out: list[LeftOut] = []
     lines = [line for page in pages for line in _cut_page(page, folder, grid=grid, left_out=left_out)]
-    (folder / "left_out.txt").write_text("".join(f"{line}\n" for line in left_out), encoding="utf-8")
+    lost = "".join(f"{json.dumps(asdict(one), ensure_ascii=False)}\n" for one in left_out)
+    (folder / LEFT_OUT).write_text(lost, encoding="utf-8")
     temporary = folder / f"samples.{os.getpid()}.tmp"
     temporary.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
     temporary.replace(folder / "samples.jsonl")
 
 
-def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[str]) -> Iterator[str]:
+def _read_left_out(folder: Path) -> tuple[LeftOut, ...]:
+    path = folder / LEFT_OUT
+    try:
+        return tuple(LeftOut(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines())
+    except (ValueError, TypeError) as fault:
+        raise DataError(
+            f"{path}: damaged: {fault}", hint=f"Remove {folder}; the crops are cut again."
+        ) from fault
+
+
+def _scored_blocks(entry: dict[str, Any]) -> int:
+    """Blocks of a page that the suite would cut, counted without its image."""
+    return sum(
+        block.get("category_type") in TASK_OF_CATEGORY
+        and not block.get("ignore", False)
+        and any(str(block.get(key, "")).strip() for key in ("text", "html", "latex"))
+        for block in entry["layout_dets"]
+    )
+
+
+def _reason(page: PageSample, error: DataError) -> str:
+    """The fault without the place of the image: another copy with the same pages shares these crops."""
+    return printable(error.message.rpartition(f"{page.image_name}: ")[2])
+
+
+def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[LeftOut]) -> Iterator[str]:
     try:
         if page.fault is not None or page.image_path is None:
             raise DataError(page.fault or "no image")
@@ -98,7 +163,7 @@ def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[str])
         regions = annotated_regions(page.entry)
         factors = page_scale(page.entry, image.size)
     except DataError as error:
-        left_out.append(_named(page, error))
+        left_out.append(LeftOut(page.image_name, _scored_blocks(page.entry), _reason(page, error)))
         return
     page_key = bytes_digest(page.image_name.encode())[:12]
     for number, region in enumerate(regions):
@@ -110,7 +175,7 @@ def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[str])
             _check_unicode(region, reference)
             crop = cut_region(image, scaled(region.region, factors), grid=grid)
         except DataError as error:
-            left_out.append(_named(page, error))
+            left_out.append(LeftOut(page.image_name, 1, _reason(page, error)))
             continue
         sample_id = f"{task}-{page_key}-{number:03}"
         place = folder / "images" / f"{sample_id}.png"
@@ -140,8 +205,3 @@ def _check_unicode(region: AnnotatedRegion, reference: str) -> None:
             f"region {region.region.region_id}: half a surrogate pair at character {fault.start} of its "
             "ground truth, expected Unicode text"
         ) from fault
-
-
-def _named(page: PageSample, error: DataError) -> str:
-    """One line for `left_out.txt`."""
-    return f"{page.image_name}: {printable(error.whole)}"

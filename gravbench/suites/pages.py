@@ -46,6 +46,15 @@ class PageData:
     drifted: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyName:
+    """What a copy of a release may be called."""
+
+    label: str
+    partial: bool
+    drifted: bool
+
+
 def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False) -> PageData:
     """Every page of the suite that the folder holds, sorted by sample id; images are not opened yet.
 
@@ -267,6 +276,14 @@ def _image_digest(folder: Path, image_path: str) -> str | None:
         return file_digest(image_place(folder, image_path))
     except DataError:
         return None
+
+
+def name_of_copy(pages: PageSet, entries: Sequence[Mapping[str, Any]], digest: str) -> CopyName:
+    """What an annotation file of these pages and this digest may be called, images aside."""
+    label, partial, drifted = _name_of(
+        pages, entries, same=digest == pages.annotation_sha256, known=False, changed=()
+    )
+    return CopyName(label=label, partial=partial, drifted=drifted)
 
 
 def _name_of(

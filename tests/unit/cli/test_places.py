@@ -29,13 +29,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--out", "file/run"), 2, "error: file: is a file, expected a folder, so file/run cannot be made"),
         (("--out", "file/a/b"), 2, "error: file: is a file, expected a folder, so file/a/b cannot be made"),
         (
-            ("--data", "file"),
+            ("--suite", "omnidoc16", "--data", "file"),
             5,
             "error: file: is a file, expected a folder with OmniDocBench.json and images/",
         ),
-        (("--data", "file/x"), 5, "error: file/x: no such folder, expected a folder with OmniDocBench.json"),
-        (("--data", "nowhere"), 5, "error: nowhere: no such folder"),
-        (("--data", "data"), 5, "OmniDocBench.json: not found"),
+        (
+            ("--suite", "omnidoc16", "--data", "file/x"),
+            5,
+            "error: file/x: no such folder, expected a folder with OmniDocBench.json",
+        ),
+        (("--suite", "omnidoc16", "--data", "nowhere"), 5, "error: nowhere: no such folder"),
+        (("--suite", "omnidoc16", "--data", "data"), 5, "OmniDocBench.json: not found"),
     ],
 )
 def test_a_file_where_a_folder_belongs(

@@ -11,11 +11,13 @@ from omnidoc_cases import GOLDEN
 from omnidoc_support import block, page_object, write_benchmark
 
 from gravbench.errors import DataError, UsageError
-from gravbench.omnidoc.command import ScoreOptions, report_notes, run_scoring, write_result
+from gravbench.omnidoc.command import ScoreOptions, report_notes, report_title, run_scoring, write_result
 from gravbench.omnidoc.document import encode
 from gravbench.omnidoc.evaluation import score_pages
 from gravbench.omnidoc.predictions import locate, names_tried
+from gravbench.suites.manifest import load_suite
 from gravbench.suites.omnidocbench import read_annotations, read_pages
+from gravbench.suites.pages import name_of_copy
 
 TEXT = "amber river stone window compute lantern"
 PAGE = page_object([block("text_block", TEXT, 1)], "page_1.png", language="english")
@@ -24,6 +26,18 @@ PAGE = page_object([block("text_block", TEXT, 1)], "page_1.png", language="engli
 def _score(folder: Path, pages: list[dict], predictions: dict[str, str]) -> dict:
     gt, pred = write_benchmark(folder, pages, predictions)
     return run_scoring(ScoreOptions(gt, pred, 1))
+
+
+def test_the_title_is_the_release_only_for_all_of_its_pages(tmp_path: Path) -> None:
+    document = _score(tmp_path, [PAGE], {"page_1.md": TEXT})
+    assert report_title(document).startswith("partial copy of OmniDocBench v1.6: 1 of 1,651 pages")
+    assert document["data"]["partial"] is True
+    pages = load_suite("omnidoc16").pages
+    assert pages is not None
+    whole = name_of_copy(pages, [PAGE] * 1651, pages.annotation_sha256)
+    assert (whole.label, whole.partial) == ("OmniDocBench v1.6 (1,651 pages)", False)
+    changed = name_of_copy(pages, [PAGE] * 1651, "0" * 64)
+    assert changed.label.startswith("changed copy of OmniDocBench v1.6: 1,651 pages")
 
 
 def test_the_document_holds_official_names_denominators_and_missing_pages(tmp_path: Path) -> None:

@@ -5,12 +5,17 @@ from pathlib import Path
 import pytest
 from lxml import etree
 from PIL import Image
+from pydantic import JsonValue
 from report_support import plain_document
 
+from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.overall_difference import OVERALL
 from gravbench.errors import DataError, UsageError
 from gravbench.reporting import plots
+from gravbench.reporting.charts import Named
+from gravbench.reporting.document import QualityLevel
 from gravbench.reporting.packing import packed, unpacked
-from gravbench.reporting.published import published_figures
+from gravbench.reporting.published import our_figure, published_figures
 from gravbench.reporting.publishing import list_text, publish_report, published_folder, read_document
 from gravbench.reporting.series import Line, Waterfall
 from gravbench.reporting.tables import tint_of_ratio
@@ -95,6 +100,30 @@ def test_a_broken_picture_is_a_note(tmp_path: Path) -> None:
     path.write_bytes(b"not an image")
     assert "broken.png" in (thumbnail(path, limit=1_000).note or "")
     assert "missing.png" in (thumbnail(tmp_path / "missing.png", limit=1_000).note or "")
+
+
+@pytest.mark.parametrize(
+    ("suite", "data", "shown"),
+    [
+        ("omnidoc16", {"partial": False, "pages_in_run": 1651}, "61.00"),
+        ("omnidoc16", {"partial": True, "pages_in_run": 6}, "– (not comparable: this copy)"),
+        ("omnidoc16-hard", {"partial": False, "pages_in_run": 296}, "– (not comparable: 296 of 1,651 pages)"),
+        ("omnidoc16", None, "– (the run does not say which pages it read)"),
+        ("pages-mini", {"partial": False, "pages_in_run": 1651}, "–"),
+    ],
+)
+def test_no_overall_stands_beside_1651_pages_unless_it_is_over_them(
+    suite: str, data: dict[str, JsonValue] | None, shown: str
+) -> None:
+    (run,) = plain_document().runs
+    protocol: dict[str, JsonValue] = {
+        "data": None if data is None else {"label": "this copy", "drifted": False, **data}
+    }
+    run = run.model_copy(update={"identity": {"suite": suite}, "protocol": protocol})
+    level = QualityLevel(points=Interval(value=61.0, low=None, high=None), n=6)
+    part = run.arms[1].model_copy(update={"levels": {OVERALL: level}})
+    named = Named(label="selfspec", run=run, part=part, arm=run.analysis.arms[1])
+    assert our_figure(named, "overall") == shown
 
 
 def test_published_figures_all_have_a_definition_and_a_setting() -> None:

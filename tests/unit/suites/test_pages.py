@@ -247,8 +247,8 @@ def test_crops_are_cut_by_task_with_bare_references_and_kept(tmp_path: Path) -> 
         ("text", "words 0"),
         ("text", "words 1"),
     ]
-    left_out = next((tmp_path / "cache").glob("*/left_out.txt")).read_text()
-    assert "b.png: layout_dets is empty" in left_out
+    left_out = next((tmp_path / "cache").glob("*/left_out.jsonl")).read_text()
+    assert "layout_dets is empty" in left_out
     english = open_bench(tmp_path, pages, kind="page-crops", languages=("english",)).samples
     assert [s.attributes["language"] for s in english] == ["english"] * 3
     assert len(list((tmp_path / "cache").iterdir())) == 1
@@ -318,5 +318,6 @@ def test_a_crop_whose_ground_truth_is_no_unicode_is_left_out_by_name(tmp_path: P
     pages = write_folder(tmp_path, [entry("a.png", blocks)])
     samples = open_bench(tmp_path, pages, kind="page-crops").samples
     assert [s.reference for s in samples if not isinstance(s, PageSample)] == ["words 0", "words 2"]
-    left_out = next((tmp_path / "cache").glob("*/left_out.txt")).read_text()
-    assert left_out.startswith("a.png: region 1: half a surrogate pair at character 5")
+    left_out = json.loads(next((tmp_path / "cache").glob("*/left_out.jsonl")).read_text())
+    assert left_out["page"] == "a.png"
+    assert left_out["why"].startswith("region 1: half a surrogate pair at character 5")
