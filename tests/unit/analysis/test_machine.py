@@ -100,13 +100,49 @@ def test_cold_start_shows_in_the_first_block() -> None:
     cold = measure_steadiness(units(60, np.random.default_rng(2), noise=0.002, cold=10), "ar", "selfspec")
     assert cold is not None
     assert cold.warm_up == pytest.approx(-0.5, abs=0.02)
-    assert cold.steady
+    assert cold.steady and cold.cold_start
 
 
 def test_unsteady_end_is_called() -> None:
     found = measure_steadiness(units(60, np.random.default_rng(2), noise=0.002, drift=0.4), "ar", "selfspec")
     assert found is not None
     assert not found.steady
+
+
+def test_chance_alone_is_called_unsteady_no_oftener_than_its_level() -> None:
+    """Pairs in random order, with noise of 20 %: the last three blocks of ten nearly always lie 2 % apart."""
+    unsteady = cold = beyond_2 = 0
+    trials = 200
+    for trial in range(trials):
+        found = measure_steadiness(units(60, np.random.default_rng(trial), noise=0.2), "ar", "selfspec")
+        assert found is not None
+        unsteady, cold = unsteady + (not found.steady), cold + bool(found.cold_start)
+        beyond_2 += found.last_three_spread > 0.02
+    assert beyond_2 / trials > 0.9
+    for alarms in (unsteady, cold):
+        share, low, _ = share_with_interval(alarms, trials)
+        assert share <= 0.07 and low <= 0.05, share
+
+
+def test_ten_percent_at_the_end_is_found() -> None:
+    """The last of six blocks costs a tenth more, against noise of 5 % a pair."""
+    found = 0
+    for trial in range(40):
+        shifted = units(120, np.random.default_rng(trial))
+        for i in range(100, 120):
+            own = shifted[i].records["selfspec"]
+            dearer = timed("selfspec", slot=own.slot, per_forward=110_000 * own_cost(own))
+            records = {**shifted[i].records, "selfspec": dearer}
+            shifted[i] = Unit(sample_id=str(i), rep=0, task="text", records=records)
+        steadiness = measure_steadiness(shifted, "ar", "selfspec")
+        found += steadiness is not None and not steadiness.steady
+    assert found >= 38
+
+
+def own_cost(record: GenRecord) -> float:
+    """Cost of a forward of the drafting arm, 1 where there is no noise."""
+    assert record.trace is not None and record.trace.times.decode_ns is not None
+    return record.trace.times.decode_ns / record.trace.counters.decode_forwards / 100_000
 
 
 def pairs() -> list[tuple[GenRecord, GenRecord]]:
