@@ -81,7 +81,11 @@ def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
 
 def measure_steadiness(units: Sequence[Unit], base: str, own: str) -> Steadiness | None:
     """Block ratios in slot order; `None` with fewer than four pairs a block."""
-    _, costs = cost_per_forward(units, base, own)
+    return steadiness_of(cost_per_forward(units, base, own)[1])
+
+
+def steadiness_of(costs: Floats) -> Steadiness | None:
+    """Steadiness of costs per forward of (base, own) [n, 2] in slot order; `None` for fewer than 24."""
     if len(costs) < 4 * BLOCKS:
         return None
     ratios = _block_ratios(costs[None], BLOCKS)[0]
