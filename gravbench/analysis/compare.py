@@ -24,7 +24,7 @@ from gravbench.analysis.divergence import Audit, audit
 from gravbench.analysis.loaded import LoadedRun, Unit, design_for
 from gravbench.analysis.overall_difference import QualityDifference, quality_differences
 from gravbench.analysis.pieces import pieces_of
-from gravbench.analysis.run_analysis import AnalysisOptions, RunAnalysis, analyse_run
+from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis, analyse_run
 from gravbench.analysis.run_difference import (
     SAME_QUESTION,
     FieldDifference,
@@ -49,6 +49,9 @@ class ArmComparison(Record):
 
     `counters` are on common tokens alone, over `comparable` samples. `speedup_ratio` is the own run's decode
     speedup over its `ar` at the same batch size divided by the base run's, on the samples timed in all four.
+    Its interval covers the choice of samples alone: two runs are two sessions on machines that drift, so the
+    same code run twice can lie outside it. There are no limits where one of the runs drifted or was not
+    steady; `speedup_ratio_note` then says so.
     """
 
     base_arm: str
@@ -59,6 +62,8 @@ class ArmComparison(Record):
     counters: dict[str, Interval]
     comparable: int
     speedup_ratio: Interval | None
+    speedup_ratio_note: str | None = None
+    """Why `speedup_ratio` has no limits; absent where it has some, and in documents older than the field."""
     failed: tuple[int, int]
     truncated: tuple[int, int]
     loops: tuple[int, int]
@@ -118,10 +123,13 @@ def compare_runs(
     design = design_for([a for a, _ in pairs], base.facts)
     same_model = base.manifest.identity.get("model_digest") == own.manifest.identity.get("model_digest")
     null_arms = _common_ar(base, own) if same_model else None
+    analysed = analyse_run(base, options), analyse_run(own, options)
     return Comparison(
-        base=analyse_run(base, options),
-        own=analyse_run(own, options),
-        arms=tuple(_arm(base, own, a, b, pairs, design, options) for a, b in matched),
+        base=analysed[0],
+        own=analysed[1],
+        arms=tuple(
+            _without_drift(_arm(base, own, a, b, pairs, design, options), *analysed) for a, b in matched
+        ),
         null=_null_between(pairs, null_arms, options) if null_arms else None,
         null_setting=_null_setting(base, own, batch=batch_of(null_arms[0])) if null_arms else None,
         settings=identity_differences(base.manifest.identity, own.manifest.identity),
@@ -195,6 +203,24 @@ def _speedup_ratio(
         return divided(divided(sums[..., 2], sums[..., 3]), divided(sums[..., 0], sums[..., 1]))
 
     return bootstrap(columns, statistic, design, seed=options.seed, resamples=options.resamples)
+
+
+def _without_drift(found: ArmComparison, base: RunAnalysis, own: RunAnalysis) -> ArmComparison:
+    """The comparison without limits of a speedup ratio that a moving machine would belie."""
+    if found.speedup_ratio is None:
+        return found
+    sides = ("base", base, found.base_arm), ("own", own, found.own_arm)
+    moved = [name for name, run, arm in sides if any(a.arm == arm and _moved(a) for a in run.arms)]
+    if not moved:
+        return found
+    note = f"no interval: {' and '.join(moved)} drifted or was not steady"
+    bare = Interval(value=found.speedup_ratio.value)
+    return found.model_copy(update={"speedup_ratio": bare, "speedup_ratio_note": note})
+
+
+def _moved(arm: ArmAnalysis) -> bool:
+    drifting = arm.drift is not None and arm.drift.drifting
+    return drifting or (arm.steadiness is not None and not arm.steadiness.steady)
 
 
 def _matched_arms(

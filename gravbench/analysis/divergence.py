@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from gravbench.analysis.pieces import segments_of
+from gravbench.analysis.equality import differing_region, has_tokens, is_identical
 from gravbench.protocols import Opinion, Referee
 from gravbench.records import Record
 from gravbench.store.page_schema import PageDetail
@@ -74,9 +74,11 @@ class Difference(Record):
 
 
 class Audit(Record):
-    """Identity of two arms: `identical` (ids and stop) of `compared` pairs, text equality, and classes.
+    """Identity of two arms: `identical` of `compared` pairs have the same tokens (`is_identical`).
 
-    `both_failed` pairs have nothing to compare and are in no share.
+    `classes` counts what is wrong with the others, and, as `assembly`, identical pairs of another text (older
+    documents left those out of `identical`). `same_text` pairs have equal text; `both_failed` pairs have
+    nothing to compare and are in no share.
     """
 
     compared: int
@@ -94,14 +96,24 @@ class Audit(Record):
         return self.identical / self.compared if self.compared else None
 
     @property
+    def assembly(self) -> int:
+        """Pairs with the same tokens and another text."""
+        return self.classes.get("assembly", 0)
+
+    @property
+    def spotless(self) -> bool:
+        """Whether no pair differs, in tokens or in text."""
+        return not self.classes
+
+    @property
     def excused(self) -> int:
         """Differences that the referee calls near-ties."""
         return self.classes.get("near-tie", 0)
 
     @property
     def faults(self) -> int:
-        """Differences that nothing excuses."""
-        return self.compared - self.identical - self.excused
+        """Differences that nothing excuses, of tokens or of text at equal tokens."""
+        return sum(self.classes.values()) - self.excused
 
 
 def first_divergence(base: Sequence[int], own: Sequence[int]) -> int | None:
@@ -119,15 +131,14 @@ def audit(
     compared = identical = same_text = both_failed = 0
     differences: list[Difference] = []
     for base, own in pairs:
-        if base.status != "ok" and own.status != "ok":
+        if not has_tokens(base, own):
             both_failed += 1
             continue
         compared += 1
         same_text += base.status == own.status and base.text == own.text
+        identical += is_identical(base, own)
         difference = _difference(base, own, referee=referee, tau=tau)
-        if difference is None:
-            identical += 1
-        else:
+        if difference is not None:
             differences.append(difference)
     return Audit(
         compared=compared,
@@ -142,7 +153,7 @@ def audit(
 
 
 def _difference(base: Answer, own: Answer, *, referee: Referee | None, tau: float) -> Difference | None:
-    region, left, right = _first_region(base, own)
+    region, left, right = differing_region(base, own) or ("", base.token_ids, own.token_ids)
     index = first_divergence(left, right)
     opinion = None
     kind: DifferenceClass
@@ -175,20 +186,6 @@ def _difference(base: Answer, own: Answer, *, referee: Referee | None, tau: floa
         own_text=_around(own.text, base.text),
         opinion=opinion,
     )
-
-
-def _first_region(base: Answer, own: Answer) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """Region and both its token ids where two pages first part; the whole for crops and unlike regions."""
-    mine, theirs = segments_of(base), segments_of(own)
-    if [s.region_id for s in mine] == [s.region_id for s in theirs]:
-        a = b = 0
-        for left, right in zip(mine, theirs, strict=True):
-            one = base.token_ids[a : a + left.tokens_out]
-            other = own.token_ids[b : b + right.tokens_out]
-            if one != other:
-                return left.region_id, one, other
-            a, b = a + left.tokens_out, b + right.tokens_out
-    return "", base.token_ids, own.token_ids
 
 
 def _at(ids: Sequence[int], index: int) -> int | None:

@@ -19,6 +19,9 @@ from gravbench.records import Record
 MIN_PAIRS = 24
 BLOCKS = 6
 STEADY_WITHIN = 0.02
+PERMUTATIONS = 1_000
+CHANCE_LEVEL = 0.95
+PERMUTATION_SEED = 0
 NOTABLE_DRIFT = 0.02
 
 
@@ -39,14 +42,20 @@ class Drift(Record):
 class Steadiness(Record):
     """Ratio of costs per forward (base / own) in six consecutive blocks of pairs.
 
-    `steady`: the last three agree within 2 %. `warm_up` = first block / median of the others - 1; above 0
-    the first block favoured this strategy.
+    `steady`: the last three agree within 2 %, or within `spread_by_chance`: what 95 of 100 random orders of
+    the pairs in them stay below. `warm_up` = first block / median of the others - 1; above 0 the first block
+    favoured this strategy. `cold_start`: it exceeds, either way, 2 % and `warm_up_by_chance`, the like for
+    random orders of all pairs. Noise of pairs alone moves medians of a few by more than 2 %.
     """
 
     block_ratios: tuple[float, ...]
     last_three_spread: float
     steady: bool
     warm_up: float
+    spread_by_chance: float | None = None
+    """Absent, as the two below, in documents older than the field."""
+    warm_up_by_chance: float | None = None
+    cold_start: bool | None = None
 
 
 def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
@@ -72,19 +81,56 @@ def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
 
 def measure_steadiness(units: Sequence[Unit], base: str, own: str) -> Steadiness | None:
     """Block ratios in slot order; `None` with fewer than four pairs a block."""
-    _, costs = cost_per_forward(units, base, own)
+    return steadiness_of(cost_per_forward(units, base, own)[1])
+
+
+def steadiness_of(costs: Floats) -> Steadiness | None:
+    """Steadiness of costs per forward of (base, own) [n, 2] in slot order; `None` for fewer than 24."""
     if len(costs) < 4 * BLOCKS:
         return None
-    blocks = np.array_split(costs, BLOCKS)
-    ratios = [float(np.median(block[:, 0]) / np.median(block[:, 1])) for block in blocks]
-    last = ratios[-3:]
-    spread = max(last) / min(last) - 1
+    ratios = _block_ratios(costs[None], BLOCKS)[0]
+    spread, warm_up = float(_spread(ratios[-3:])), float(_warm_up(ratios))
+    rng = np.random.default_rng(PERMUTATION_SEED)
+    last = costs[len(costs) - sum(len(rows) for rows in np.array_split(costs, BLOCKS)[-3:]) :]
+    by_chance = _chance(_spread(_block_ratios(_shuffled(last, rng), 3)))
+    cold_by_chance = _chance(np.abs(_warm_up(_block_ratios(_shuffled(costs, rng), BLOCKS))))
     return Steadiness(
-        block_ratios=tuple(ratios),
+        block_ratios=tuple(ratios.tolist()),
         last_three_spread=spread,
-        steady=spread <= STEADY_WITHIN,
-        warm_up=ratios[0] / float(np.median(ratios[1:])) - 1,
+        steady=spread <= max(STEADY_WITHIN, by_chance),
+        warm_up=warm_up,
+        spread_by_chance=by_chance,
+        warm_up_by_chance=cold_by_chance,
+        cold_start=abs(warm_up) > max(STEADY_WITHIN, cold_by_chance),
     )
+
+
+def _shuffled(costs: Floats, rng: np.random.Generator) -> Floats:
+    """Random orders of the rows [permutations, n, 2]."""
+    order = np.tile(np.arange(len(costs)), (PERMUTATIONS, 1))
+    return np.asarray(costs[rng.permuted(order, axis=1)])
+
+
+def _block_ratios(orders: Floats, blocks: int) -> Floats:
+    """Median base cost / median own cost in consecutive blocks of each order [orders, blocks]."""
+    parts = np.array_split(orders, blocks, axis=1)
+    return np.stack(
+        [np.median(part[..., 0], axis=1) / np.median(part[..., 1], axis=1) for part in parts], axis=1
+    )
+
+
+def _spread(ratios: Floats) -> Floats:
+    """Largest / smallest - 1 along the last axis."""
+    return np.asarray(ratios.max(axis=-1) / ratios.min(axis=-1) - 1)
+
+
+def _warm_up(ratios: Floats) -> Floats:
+    """First / median of the others - 1 along the last axis."""
+    return np.asarray(ratios[..., 0] / np.median(ratios[..., 1:], axis=-1) - 1)
+
+
+def _chance(found: Floats) -> float:
+    return float(np.quantile(found, CHANCE_LEVEL))
 
 
 def cost_per_forward(units: Sequence[Unit], base: str, own: str) -> tuple[Floats, Floats]:

@@ -92,14 +92,36 @@ def design_for(units: Sequence[Unit], facts: Mapping[str, SampleFacts]) -> Desig
     return suite_design([unit.sample_id for unit in units], tasks, facts)
 
 
-def _check_scored(path: Path, units: Sequence[Unit], scores: Mapping[ScoreKey, object]) -> None:
+def _check_scored(
+    path: Path, units: Sequence[Unit], scores: Mapping[ScoreKey, tuple[ScoreRecord, ...]]
+) -> None:
+    """Every record has each metric that any record of its task has, of its own text and status."""
+    metrics: dict[str, set[str]] = {}
+    for own in scores.values():
+        for score in own:
+            metrics.setdefault(score.task, set()).add(score.metric)
     for unit in units:
         for arm, record in unit.records.items():
-            found = scores.get((unit.sample_id, unit.rep, arm))
-            stale = isinstance(found, tuple) and any(s.prediction_sha != record.text_sha for s in found)
-            if found is None or stale:
-                what = "its score belongs to another text" if stale else "it has no score"
+            found = scores.get((unit.sample_id, unit.rep, arm), ())
+            what = _score_fault(record, found, metrics.get(record.task, set()))
+            if what is not None:
                 raise NotComparableError(
                     f"{path}: sample {unit.sample_id!r}, arm {arm!r}: {what}",
                     hint=f"Run `gravbench score {path}` first.",
                 )
+
+
+def _score_fault(record: GenRecord, found: Sequence[ScoreRecord], metrics: set[str]) -> str | None:
+    """What is wrong with the scores of one record; `None` when they are whole."""
+    if not found:
+        return "it has no score"
+    if any(score.prediction_sha != record.text_sha for score in found):
+        return "its score belongs to another text"
+    named = [score.metric for score in found]
+    if set(named) != metrics or len(named) != len(metrics):
+        odd = sorted(metrics - set(named)) or sorted(name for name in named if named.count(name) > 1)
+        return f"its scores are not one of each metric: see {', '.join(odd)}"
+    failed = record.status != "ok"
+    if any(score.failed != failed for score in found):
+        return f"its score says failed is {not failed}, its status is {record.status}"
+    return None

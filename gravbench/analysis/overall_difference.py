@@ -11,7 +11,7 @@ page's score is its part in an official average of pages, so every unit weighs 1
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -40,7 +40,10 @@ UnitScores = Sequence[Sequence[ScoreRecord]]
 class QualityDifference(Record):
     """own - base in points. `changed` units have different values; `sign_flip_p` is two-sided.
 
-    The sign-flip test stands beside the interval because an interval is too narrow when few units change.
+    There are no limits where a part, on one of the sides, rests on fewer than five clusters. `parts` of a
+    composite says how many units each component rests on; `one_sided` units, pages alone, are scored on one
+    side only, where the other has no such element. The sign-flip test stands beside the interval because an
+    interval is too narrow when few units change.
     """
 
     base: float
@@ -51,6 +54,9 @@ class QualityDifference(Record):
     n: int
     changed: int
     sign_flip_p: float | None
+    one_sided: int = 0
+    parts: dict[str, int] | None = None
+    """Absent for single metrics, and in documents older than the field."""
 
 
 def higher_is_better(metric: str) -> bool:
@@ -75,19 +81,20 @@ def quality_differences(
     """Per metric, and per composite whose components are scored.
 
     A unit counts on the side on which it is scored. A crop scored on one side alone, a metric that one side
-    lacks altogether, or another signature is not comparable; a page may have text on one side only.
+    lacks altogether, or another signature is not comparable. A page may have text on one side only, but not
+    if both sides wrote the same.
     """
     metrics = sorted({score.metric for scores in (*base, *own) for score in scores})
     columns = {metric: _columns(metric, base, own) for metric in metrics}
     columns = {metric: c for metric, c in columns.items() if c[:, [1, 3]].any()}
-    parts = {metric: [column] for metric, column in columns.items()}
+    parts = {metric: {metric: column} for metric, column in columns.items()}
     for name, (components, needed) in COMPOSITES.items():
-        scored = [columns[metric] for metric in components if metric in columns]
+        scored = {metric: columns[metric] for metric in components if metric in columns}
         if len(scored) >= needed:
             parts[name] = scored
     found = {
-        name: _difference(own_parts, design=design, seed=seed, resamples=resamples, confidence=confidence)
-        for name, own_parts in parts.items()
+        name: _difference(named, design=design, seed=seed, resamples=resamples, confidence=confidence)
+        for name, named in parts.items()
     }
     return {name: difference for name, difference in found.items() if difference is not None}
 
@@ -104,6 +111,11 @@ def composite_difference(parts: int) -> Statistic:
         return np.asarray(np.mean(gaps, axis=0), dtype=np.float64)
 
     return statistic
+
+
+def weight_columns(parts: int) -> tuple[int, ...]:
+    """Which columns of `composite_difference` are weights: the units that each part rests on."""
+    return tuple(range(1, 4 * parts, 2))
 
 
 def sign_flip_p(differences: Floats, *, seed: int) -> float | None:
@@ -126,8 +138,9 @@ def sign_flip_p(differences: Floats, *, seed: int) -> float | None:
 
 
 def _difference(
-    parts: Sequence[Floats], *, design: Design, seed: int, resamples: int, confidence: float
+    named: Mapping[str, Floats], *, design: Design, seed: int, resamples: int, confidence: float
 ) -> QualityDifference | None:
+    parts = list(named.values())
     table = np.column_stack(parts)
     found: Interval | None = bootstrap(
         table,
@@ -136,6 +149,7 @@ def _difference(
         seed=seed,
         resamples=resamples,
         confidence=confidence,
+        parts=weight_columns(len(parts)),
     )
     if found is None:
         return None
@@ -150,6 +164,10 @@ def _difference(
         n=int(np.any([part[:, [1, 3]].any(axis=1) for part in parts], axis=0).sum()),
         changed=int(np.any([(part[:, :2] != part[:, 2:]).any(axis=1) for part in parts], axis=0).sum()),
         sign_flip_p=sign_flip_p(moved, seed=seed),
+        one_sided=int(np.any([part[:, 1] != part[:, 3] for part in parts], axis=0).sum()),
+        parts={metric: int(part[:, [1, 3]].any(axis=1).sum()) for metric, part in named.items()}
+        if len(named) > 1
+        else None,
     )
 
 
@@ -169,9 +187,11 @@ def _columns(metric: str, base: UnitScores, own: UnitScores) -> Floats:
                 f"sample {mine.sample_id!r}: {metric} has signatures {mine.signature} and {theirs.signature}",
                 hint="Score both sides with the same scorer.",
             )
-        one = mine or theirs
-        if one is not None and one.task != "page" and (mine is None or theirs is None):
-            raise _one_sided(f"sample {one.sample_id!r}", metric)
+        if (mine is None) != (theirs is None):
+            one = mine or theirs
+            assert one is not None
+            if one.task != "page" or _same_text(metric, a, b):
+                raise _one_sided(f"sample {one.sample_id!r}", metric)
         for side, score in enumerate((mine, theirs)):
             if score is not None and score.value is not None:
                 rows[index, 2 * side : 2 * side + 2] = points(metric, score.value), 1.0
@@ -184,6 +204,15 @@ def _one_sided(what: str, metric: str) -> NotComparableError:
     return NotComparableError(
         f"{what}: {metric} is scored on one side only", hint="Score both sides with the same scorer."
     )
+
+
+def _same_text(metric: str, base: Sequence[ScoreRecord], own: Sequence[ScoreRecord]) -> bool:
+    """Whether both sides have a record of the metric, of one text against one reference."""
+    texts = [
+        [(score.prediction_sha, score.reference_sha) for score in side if score.metric == metric]
+        for side in (base, own)
+    ]
+    return bool(texts[0]) and texts[0] == texts[1]
 
 
 def _scored(metric: str, scores: Sequence[ScoreRecord]) -> ScoreRecord | None:

@@ -74,7 +74,7 @@ class GroupRow(Record):
 class ArmAnalysis(Record):
     """One strategy of a run, held against `ar` arms of the run. What compares them is absent without one.
 
-    `quality` is own - ar in points. `decode_identical` is the decode speedup on token-identical pairs alone.
+    `quality` is own - ar in points. `decode_identical` is the decode speedup on pairs of the same tokens.
     """
 
     arm: str
@@ -234,7 +234,9 @@ def _speed(
 def _group(run: LoadedRun, arm: str, group: Group, design: Design, options: AnalysisOptions) -> GroupRow:
     kind, label, kept = group
     units, here = [run.units[i] for i in kept], sub_design(design, kept)
-    seed, resamples = options.seed, min(options.resamples, GROUP_RESAMPLES)
+    seed, resamples = options.seed, options.resamples
+    if kind != "task":  # tasks stand in a run's summary too, with the same intervals
+        resamples = min(resamples, GROUP_RESAMPLES)
     base, timed = identity_base(arm, run.arms), speed_base(arm, run.arms)
     own_scores, base_scores = run.unit_scores(arm), run.unit_scores(base or arm)
 

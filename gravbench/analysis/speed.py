@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
 from gravbench.analysis.acceptance import acceptance
-from gravbench.analysis.bootstrap import independent
-from gravbench.analysis.shared_forwards import time_design
-from gravbench.analysis.stats import Interval, bootstrap_ratio
+from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval
+from gravbench.analysis.loaded import Unit
+from gravbench.analysis.speed_estimate import estimate_speedup
 from gravbench.records import Counters, Record, Trace
 from gravbench.store.schema import GenRecord
 
@@ -23,7 +21,8 @@ class CounterSummary(Record):
     """Summed counters of one strategy, and their ratios. A ratio is `None` when its denominator is 0.
 
     * `tpf_all` = decode tokens / full-model decode forwards of every kind
-    * `accepted_draft` = accepted draft tokens / rounds (no seed, no bonus)
+    * `accepted_draft` = accepted draft tokens / rounds (no seed, no bonus); drafts accepted behind the end of
+      an output count, here and in `accept_hist`: trimming takes nothing back
     * `tau_round` = committed tokens / rounds (all a round appended, after trimming at the stop)
     * `acceptance_rate` = accepted / offered draft tokens
     * `chars_per_forward` = characters of the final text / full-model decode forwards
@@ -127,29 +126,28 @@ def request_ns(record: GenRecord) -> int | None:
 
 
 def speedup(
-    pairs: Sequence[tuple[GenRecord, GenRecord]], time_of: Callable[[GenRecord], int | None], *, seed: int
+    units: Sequence[Unit],
+    base: str,
+    own: str,
+    time_of: Callable[[GenRecord], int | None],
+    *,
+    design: Design,
+    seed: int,
 ) -> Speedup | None:
-    """Speedup over (base, own) pairs in which both are ok and timed; `None` without time to divide by."""
-    timed = [
-        (base_time, own_time, own)
-        for base, own in pairs
-        if base.status == own.status == "ok"
-        and (base_time := time_of(base)) is not None
-        and (own_time := time_of(own)) is not None
-        and base_time + own_time > 0  # one-token answers have no decode rounds
-    ]
-    if not any(own_time for _, own_time, _ in timed):
+    """Speedup of `own` over `base` as comparisons and reports estimate it; `design` has one row per unit.
+
+    `None` without time to divide by.
+    """
+    found = estimate_speedup(units, base, own, time_of, design=design, seed=seed, resamples=RESAMPLES)
+    if found is None:
         return None
-    times = np.array([pair[:2] for pair in timed], dtype=np.float64)  # [pairs, 2]
-    design = time_design(independent(len(timed)), [own for _, _, own in timed])
-    interval = bootstrap_ratio(times[:, 0], times[:, 1], design=design, seed=seed)
     return Speedup(
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        n_pairs=len(timed),
-        base_ns=int(times[:, 0].sum()),
-        own_ns=int(times[:, 1].sum()),
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n_pairs=found.n_pairs,
+        base_ns=found.base_ns,
+        own_ns=found.own_ns,
     )
 
 

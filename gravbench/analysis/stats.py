@@ -35,7 +35,7 @@ def bootstrap_ratio(
     """Ratio of sums over pairs with its paired bootstrap interval, every pair on its own unless `design`
     says otherwise.
 
-    With one pair there is no interval; with identical ratios it has no width.
+    With fewer than five pairs there is no interval; with identical ratios it has no width.
     """
     found = bootstrap(
         np.column_stack((numerator, denominator)),

@@ -12,9 +12,12 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from gravbench.analysis.arm_notes import speed_notes
+from gravbench.analysis.bootstrap import Design
 from gravbench.analysis.equality import Identity, count_identical
+from gravbench.analysis.facts import SampleFacts, plain_facts
 from gravbench.analysis.groups import GroupQuality, quality_groups
 from gravbench.analysis.limits import METHOD
+from gravbench.analysis.loaded import Unit, design_for
 from gravbench.analysis.pages import PagesSummary, page_ns, summarise_pages
 from gravbench.analysis.run_data import data_losses
 from gravbench.analysis.speed import (
@@ -25,6 +28,7 @@ from gravbench.analysis.speed import (
     speedup,
     summarise_counters,
 )
+from gravbench.analysis.speed_estimate import TimeOf, sub_design
 from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
 from gravbench.analysis.word_order import Attributes, WordOrder, word_order
 from gravbench.arms import AR, batch_of, identity_base, is_ar, speed_base
@@ -72,9 +76,9 @@ class StrategySummary(TaskSummary):
 
 
 class BootstrapInfo(Record):
-    """How the intervals were made."""
+    """How the intervals were made: the design is the one that comparisons and reports use."""
 
-    method: str = f"paired bootstrap, {METHOD}"
+    method: str = f"paired bootstrap, clustered by page and stratified by subset and task, {METHOD}"
     resamples: int = RESAMPLES
     confidence: float = CONFIDENCE
     seed: int
@@ -123,6 +127,23 @@ class Bases:
     speed: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What every part of a summary reads."""
+
+    units: tuple[Unit, ...]
+    facts: Mapping[str, SampleFacts] | None
+    quality_of: QualityOf
+    seed: int
+
+    @property
+    def design(self) -> Design:
+        """Clusters and strata of the rows `units`."""
+        known = self.facts or {}
+        missing = {unit.sample_id for unit in self.units} - set(known)
+        return design_for(self.units, {**plain_facts(missing), **known})
+
+
 def build_summary(
     manifest: Manifest,
     pairs: Pairs,
@@ -133,14 +154,17 @@ def build_summary(
     run_dir: str,
     version: str,
     attributes: Attributes | None = None,
+    facts: Mapping[str, SampleFacts] | None = None,
 ) -> Summary:
-    """Derive the summary of one finished run. `pairs` holds, per sample, the record of every arm."""
+    """Derive the summary of one finished run.
+
+    `pairs` holds, per sample and sorted by sample and rep, the record of every arm. `facts` say which samples
+    lie on one page and in which subset; without them every sample is drawn on its own.
+    """
     seed = _int(manifest.identity["seed"])
     arms = manifest.arms
-    strategies = {
-        arm: _strategy(arm, pairs, scores, bases=_bases(arm, arms), quality_of=quality_of, seed=seed)
-        for arm in arms
-    }
+    run = _Run(units=_units(pairs), facts=facts, quality_of=quality_of, seed=seed)
+    strategies = {arm: _strategy(arm, run, scores, bases=_bases(arm, arms)) for arm in arms}
     failed = sum(any(record.status != "ok" for record in pair.values()) for pair in pairs)
     failures = _failures(pairs)
     return Summary(
@@ -175,32 +199,25 @@ def summary_json(summary: Summary) -> bytes:
     return canonical_json(summary.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
-def _strategy(
-    arm: str,
-    pairs: Pairs,
-    scores: Sequence[ScoreRecord],
-    *,
-    bases: Bases,
-    quality_of: QualityOf,
-    seed: int,
-) -> StrategySummary:
+def _units(pairs: Pairs) -> tuple[Unit, ...]:
+    firsts = [next(iter(pair.values())) for pair in pairs]
+    return tuple(
+        Unit(sample_id=first.sample_id, rep=first.rep, task=first.task, records=pair)
+        for first, pair in zip(firsts, pairs, strict=True)
+    )
+
+
+def _strategy(arm: str, run: _Run, scores: Sequence[ScoreRecord], *, bases: Bases) -> StrategySummary:
     own_scores = [score for score in scores if score.arm == arm]
+    rows_of = {task: [i for i, unit in enumerate(run.units) if unit.task == task] for task in SAMPLE_TASKS}
     by_task = {
-        task: _task(
-            arm,
-            [pair for pair in pairs if pair[arm].task == task],
-            [score for score in own_scores if score.task == task],
-            bases=bases,
-            quality_of=quality_of,
-            seed=seed,
-        )
-        for task in SAMPLE_TASKS
-        if any(pair[arm].task == task for pair in pairs)
+        task: _task(arm, run, rows, [score for score in own_scores if score.task == task], bases=bases)
+        for task, rows in rows_of.items()
+        if rows
     }
-    whole = _task(arm, pairs, own_scores, bases=bases, quality_of=quality_of, seed=seed)
-    on_pages = [pair for pair in pairs if pair[arm].task == "page"]
+    on_pages = [run.units[i].records for i in rows_of["page"]]
     return StrategySummary(
-        **dict(whole),
+        **dict(_task(arm, run, range(len(run.units)), own_scores, bases=bases)),
         by_task=by_task,
         base=_unless_plain(bases.identity, arm),
         speed_base=_unless_plain(bases.speed, arm),
@@ -218,31 +235,28 @@ def _unless_plain(base: str | None, arm: str) -> str | None:
 
 
 def _task(
-    arm: str,
-    pairs: Pairs,
-    scores: Sequence[ScoreRecord],
-    *,
-    bases: Bases,
-    quality_of: QualityOf,
-    seed: int,
+    arm: str, run: _Run, rows: Sequence[int], scores: Sequence[ScoreRecord], *, bases: Bases
 ) -> TaskSummary:
-    records = [pair[arm] for pair in pairs]
-    against = [(pair[bases.identity], pair[arm]) for pair in pairs if bases.identity is not None]
-    timed = [(pair[bases.speed], pair[arm]) for pair in pairs if bases.speed is not None]
+    units = [run.units[i] for i in rows]
+    records = [unit.records[arm] for unit in units]
+    against = [(unit.records[bases.identity], unit.records[arm]) for unit in units if bases.identity]
     return TaskSummary(
         n_samples=len(records),
-        quality=quality_of(scores),
+        quality=run.quality_of(scores),
         counters=summarise_counters(records),
         identical_to_ar=count_identical(against) if against else None,
-        speedup=Speedups(
-            decode=speedup(timed, decode_ns, seed=seed),
-            request=speedup(timed, request_ns, seed=seed),
-            page=speedup([pair for pair in timed if pair[1].page], page_ns, seed=seed),
-        )
-        if timed
-        else None,
+        speedup=_speedups(arm, run, rows, base=bases.speed) if bases.speed and units else None,
         failed=sum(record.status != "ok" for record in records),
     )
+
+
+def _speedups(arm: str, run: _Run, rows: Sequence[int], *, base: str) -> Speedups:
+    units, design = [run.units[i] for i in rows], sub_design(run.design, rows)
+
+    def over_base(time_of: TimeOf) -> Speedup | None:
+        return speedup(units, base, arm, time_of, design=design, seed=run.seed)
+
+    return Speedups(decode=over_base(decode_ns), request=over_base(request_ns), page=over_base(page_ns))
 
 
 def _model_warnings(manifest: Manifest) -> list[str]:
@@ -281,7 +295,9 @@ def _warnings(
         identity = strategy.identical_to_ar
         if identity is not None and identity.n < identity.of:
             base = strategy.base or AR
-            found.append(f"{arm}: {identity.of - identity.n} of {identity.of} outputs differ from {base}")
+            found.append(
+                f"{arm}: {identity.of - identity.n} of {identity.of} outputs have other tokens than {base}"
+            )
         if counters.loops:
             found.append(f"{arm}: {counters.loops} outputs contain a repetition loop")
     return found

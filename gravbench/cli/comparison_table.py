@@ -78,7 +78,7 @@ def _verdict_lines(arm: ArmAnalysis) -> list[str]:
     audit, base, over = arm.identity, arm.base or AR, arm.speed_base or AR
     lines = []
     if audit is not None:
-        lines.append(f"{arm.arm}: same tokens as {base} on {audit.identical} of {audit.compared} samples.")
+        lines.append(f"{arm.arm}: {same_tokens(audit, as_=base)}.")
     if arm.decode is not None:
         request = f", {_times(arm.request, over)} for whole requests" if arm.request else ""
         page = f", {_times(arm.page, over)} for whole pages" if arm.page else ""
@@ -87,7 +87,7 @@ def _verdict_lines(arm: ArmAnalysis) -> list[str]:
         )
     for name, d in arm.quality.items():
         if name in COMPOSITES:
-            lines.append(f"{arm.arm}: {name} {_signed(d)} points over {base}.")
+            lines.append(f"{arm.arm}: {name} {_signed(d)} points over {base}{_made_of(d)}.")
     return lines
 
 
@@ -98,7 +98,7 @@ def _speed_table(analysis: RunAnalysis) -> Table:
             ("decode", arm.decode),
             ("request", arm.request),
             ("page", arm.page),
-            ("decode, identical", arm.decode_identical),
+            ("decode, same tokens", arm.decode_identical),
         ):
             if speed is not None:
                 table.add_row(
@@ -142,7 +142,7 @@ def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
 
 def _group_table(arm: ArmAnalysis) -> Table:
     """Tasks and length buckets all, categories from five samples on; --json has every one."""
-    table = _table("group", "n", "identical", "decode speedup", "committed/round", "TPF")
+    table = _table("group", "n", "same tokens", "decode speedup", "committed/round", "TPF")
     table.title, table.title_justify = Text(timed_name(arm.arm, arm.speed_base)), "left"
     for row in arm.groups:
         if row.kind in {"task", "length"} or row.n >= SHOWN_GROUP_SIZE:
@@ -179,9 +179,10 @@ def _machine_lines(arm: ArmAnalysis) -> list[str]:
         )
     if (s := arm.steadiness) is not None:
         word = "steady" if s.steady else "NOT STEADY"
+        cold = ", a COLD START" if s.cold_start else ""
         lines.append(
-            f"{arm.arm}: last three blocks within {s.last_three_spread:.1%}: {word}; "
-            f"first block {s.warm_up:+.1%} against the others"
+            f"{arm.arm}: last three blocks within {s.last_three_spread:.1%}{by_chance(s.spread_by_chance)}: "
+            f"{word}; first block {s.warm_up:+.1%} against the others{by_chance(s.warm_up_by_chance)}{cold}"
         )
     return lines
 
@@ -192,7 +193,23 @@ def _sentence(arm: ArmComparison) -> Text:
     composites = [f"; {n} {_signed(d)} points" for n, d in arm.quality.items() if n in COMPOSITES]
     quality = "".join(composites)
     ratio = f"; speedup over ar {_interval(arm.speedup_ratio, 'x')} of base's" if arm.speedup_ratio else ""
-    return Text(f"{name}: {audit.identical} of {audit.compared} outputs identical{quality}{ratio}.")
+    if arm.speedup_ratio is not None:
+        ratio += (
+            f" ({arm.speedup_ratio_note or 'samples alone: two sessions of one code may differ by more'})"
+        )
+    return Text(f"{name}: {same_tokens(audit)}{quality}{ratio}.")
+
+
+def same_tokens(audit: Audit, *, as_: str = "") -> str:
+    """`same tokens as ar on 13 of 14 samples; text differs on 1 with the same tokens (assembly)`."""
+    whom = f" as {as_}" if as_ else ""
+    text = f"; text differs on {audit.assembly} with the same tokens (assembly)" if audit.assembly else ""
+    return f"same tokens{whom} on {audit.identical} of {audit.compared} samples{text}"
+
+
+def by_chance(limit: float | None) -> str:
+    """What noise alone gives in 95 of 100 orders; nothing in documents without it."""
+    return "" if limit is None else f" (by chance up to {limit:.1%})"
 
 
 def _pair_quality(arms: Iterable[ArmComparison]) -> Table:
@@ -221,14 +238,14 @@ def _pair_counts(arms: Iterable[ArmComparison]) -> Table:
 
 
 def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
-    if audit.identical == audit.compared:
+    if audit.spotless:
         return []
     kinds = ", ".join(f"{count} {kind}" for kind, count in audit.classes.items())
     judged = f"referee's tau {audit.tau:g}" if audit.refereed else "no referee asked: --referee MODEL"
     lines: list[RenderableType] = [
         Text(
-            f"{title}: {audit.compared - audit.identical} of {audit.compared} differ ({kinds}); "
-            f"same text in {audit.same_text}; {judged}"
+            f"{title}: {len(audit.differences)} of {audit.compared} differ ({kinds}); "
+            f"same tokens in {audit.identical}, same text in {audit.same_text}; {judged}"
         )
     ]
     for d in audit.differences[:SHOWN_DIFFERENCES]:
@@ -252,9 +269,7 @@ def _null(comparison: Comparison) -> list[RenderableType]:
         return [
             Text("AR against AR: not measured; compare with a second run of the same model for the null.")
         ]
-    lines: list[RenderableType] = [
-        Text(f"AR against AR ({comparison.null_setting}): {audit.identical} of {audit.compared} identical.")
-    ]
+    lines: list[RenderableType] = [Text(f"AR against AR ({comparison.null_setting}): {same_tokens(audit)}.")]
     return [*lines, *_audit_lines("ar against ar", audit)]
 
 
@@ -279,7 +294,8 @@ def _legend(analyses: Iterable[RunAnalysis]) -> Text:
     return Text(
         f"Speedup = sum of ar times / sum of own times over pairs{same}. "
         "committed/round = tokens a round appended. TPF = decode tokens / decode forwards of every kind. "
-        f"Brackets: 95% bootstrap over {over}, {METHOD}. Points: 100 is best.",
+        f"Brackets: 95% bootstrap over {over}, {METHOD}; none on fewer than five. Points: 100 is best. "
+        "Same tokens = equal token ids and stop reason.",
         style="dim",
     )
 
@@ -303,6 +319,13 @@ def _signed(d: QualityDifference) -> str:
     if d.low is None or d.high is None:
         return f"{d.difference:+.2f}"
     return f"{d.difference:+.2f} [{d.low:+.2f}, {d.high:+.2f}]"
+
+
+def _made_of(d: QualityDifference) -> str:
+    """How many samples each component of a composite rests on."""
+    if d.parts is None:
+        return ""
+    return f" ({', '.join(f'{metric} on {n}' for metric, n in d.parts.items())})"
 
 
 def _number(value: float | None) -> str:

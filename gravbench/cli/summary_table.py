@@ -47,7 +47,7 @@ def _quality(summary: Summary) -> Table:
     found = {metric for strategy in summary.strategies.values() for metric in strategy.quality}
     found -= PAGE_LABELS.keys()  # pages have a table of their own
     metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
-    table = _table("strategy", *(_metric_label(m) for m in metrics), "identical to ar", "failed")
+    table = _table("strategy", *(_metric_label(m) for m in metrics), "same tokens as ar", "failed")
     table.columns[-2].no_wrap = True  # a count and its share stay on one line
     for name, strategy in summary.strategies.items():
         table.add_row(
@@ -173,8 +173,8 @@ def _legend(summary: Summary) -> str:
     confidence = f"{summary.bootstrap.confidence:.0%}"
     return (
         "TPF = decode tokens / full-model decode forwards. Speedups are sums of ar times / sums of own times "
-        f"over pairs, with the {confidence} interval of a {summary.bootstrap.method}."
-        + (_BATCHES if _has_batches(summary) else "")
+        f"over pairs, with the {confidence} interval of a {summary.bootstrap.method}; none on fewer than "
+        "five. Same tokens = equal token ids and stop reason." + (_BATCHES if _has_batches(summary) else "")
     )
 
 

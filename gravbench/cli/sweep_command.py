@@ -65,7 +65,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
         "TPF",
         "decode speedup",
         "page speedup" if on_pages else "request speedup",
-        "identical",
+        "same tokens",
     ):
         left = column == "strategy"
         table.add_column(column, justify="left" if left else "right", overflow="fold")

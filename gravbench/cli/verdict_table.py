@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gravbench.analysis.mde import DetectableEffect
 from gravbench.cli.output import ArmName
 from gravbench.gate.github import MARK, by_severity
 from gravbench.gate.verdict import GateReport, Status, data_lines
@@ -47,12 +50,15 @@ def verdict_parts(report: GateReport) -> list[RenderableType]:
     if off:
         parts.append(Text("not applied: " + ", ".join(off)))
     if report.mde:
-        parts.append(_mde_table(report))
+        varied = [effect for effect in report.mde if effect.power]
+        parts += [_mde_table(varied)] if varied else []
+        names = [effect.name for effect in report.mde if not effect.power]
+        parts += [Text(f"no variance to judge from: {name}") for name in names]
     return [*parts, *(Text(f"note: {notice}") for notice in report.notices)]
 
 
-def _mde_table(report: GateReport) -> Table:
-    drops = report.mde[0].drops
+def _mde_table(effects: Sequence[DetectableEffect]) -> Table:
+    drops = effects[0].drops
     table = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -65,7 +71,7 @@ def _mde_table(report: GateReport) -> Table:
         table.add_column(f"{drop:.0%}", justify="right")
     table.add_column("found", justify="right")
     table.add_column("n", justify="right")
-    for effect in report.mde:
+    for effect in effects:
         found = "-" if effect.mde is None else f"{effect.mde:.1%}"
         table.add_row(Text(effect.name), *(f"{p:.2f}" for p in effect.power), found, str(effect.n))
     return table

@@ -19,6 +19,7 @@ from gravbench.analysis.counter_columns import (
     paired_ratio,
 )
 from gravbench.analysis.divergence import TAU_FLOAT32, Answer, audit
+from gravbench.analysis.equality import has_tokens, is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
 from gravbench.analysis.pieces import pieces_of
@@ -168,7 +169,7 @@ def _flips(test: ArmUnderTest, pairs: Sequence[tuple[Answer, Answer]], null_arm:
     own = test.run.records(null_arm.run.strategy)
     null = zip(own, (null_arm.predictions[key] for key in test.keys), strict=True)
     return np.array(
-        [[_differs(*pair), _differs(*ar_pair)] for pair, ar_pair in zip(pairs, null, strict=True)],
+        [[_flipped(*pair), _flipped(*ar_pair)] for pair, ar_pair in zip(pairs, null, strict=True)],
         dtype=np.float64,
     ).reshape(-1, 2)
 
@@ -305,7 +306,7 @@ def _detectable(test: ArmUnderTest) -> list[DetectableEffect]:
         settings = {"seed": policy.seed, "resamples": policy.resamples}
         paired = log_ratio_se(columns, paired_ratio(*pair), test.design, **settings)
         own = columns[:, [WIDTH + pair[0], WIDTH + pair[1]]]
-        unpaired = independent_se(own, ratio, **settings)
+        unpaired = independent_se(own, ratio, test.design, **settings)
         for label, se in (("paired", paired), ("unpaired", unpaired)):
             if se is not None:
                 effects.append(
@@ -340,8 +341,8 @@ def _notices(run: LoadedRun, reference: Reference) -> list[str]:
     return [f"{d.field} is {d.own}, the reference was made with {d.base}" for d in differences]
 
 
-def _differs(a: Answer, b: Answer) -> bool:
-    return a.status != b.status or a.token_ids != b.token_ids or a.stop_reason != b.stop_reason
+def _flipped(a: Answer, b: Answer) -> bool:
+    return has_tokens(a, b) and not is_identical(a, b)
 
 
 def _off(name: str, arm: str) -> Verdict:

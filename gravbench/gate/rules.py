@@ -1,7 +1,8 @@
 """Each rule as a pure function from numbers to a verdict. A rule's level is applied by whoever calls it.
 
-A bound at confidence c is a limit of the two-sided interval at 2c - 1. With a single cluster there is no
-interval and the estimate itself is held against the limit.
+A bound at confidence c is a limit of the two-sided interval at 2c - 1, and a printed interval says its level.
+On fewer than five clusters there is no interval: counts hold the estimate itself against the limit, while
+accuracy and speed cannot be judged and say so.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ PAIRED: dict[str, tuple[int, int]] = {
     "tokens_per_forward": (TOKENS, FORWARDS),
 }
 SHOWN_SAMPLES = 5
+TOO_FEW = "cannot be judged: too few for a bound (fewer than five)"
 
 
 def judge_identity(
@@ -52,7 +54,7 @@ def judge_identity(
     flips: Floats | None,
     design: Design,
 ) -> Verdict:
-    """Identity of token ids and stop reasons.
+    """Identity of token ids and stop reasons; another text at equal tokens (assembly) is a fault too.
 
     `flips` [n, 2] marks samples that differ here and in the null (AR against AR); `None` without a null.
     """
@@ -62,9 +64,9 @@ def judge_identity(
         **{kind.replace("-", "_"): count for kind, count in audit.classes.items()},
     }
     near_ties = rule.mode == "near-ties"
-    faults = audit.faults if near_ties else audit.compared - audit.identical
+    faults = audit.faults if near_ties else audit.faults + audit.excused
     kinds = ", ".join(f"{count} {kind}" for kind, count in audit.classes.items())
-    found = f"{audit.identical} of {audit.compared} identical" + (f" ({kinds})" if kinds else "")
+    found = f"same tokens in {audit.identical} of {audit.compared}" + (f" ({kinds})" if kinds else "")
 
     def verdict(status: str, text: str) -> Verdict:
         return Verdict.model_validate(
@@ -104,7 +106,9 @@ def judge_accuracy(
     """Non-inferiority in points, one verdict a metric and one for the composite.
 
     A lower bound above -margin passes. One that is not fails with evidence of a decline: the estimate is
-    beyond the margin, or the one-sided sign-flip test rejects; without evidence it is inconclusive.
+    beyond the margin, or the one-sided sign-flip test rejects; without evidence it is inconclusive. So it is
+    without a bound, on fewer than five clusters, unless every sample scores what it did; and where it would
+    pass, but some pages are scored on one side only.
     """
     differences = quality_differences(
         base, own, design=design, seed=policy.seed, resamples=policy.resamples, confidence=policy.two_sided
@@ -117,12 +121,17 @@ def judge_accuracy(
 
 def _accuracy(metric: str, d: QualityDifference, rule: AccuracyRule, policy: Policy, *, arm: str) -> Verdict:
     margin = rule.margin_of(metric)
+    unbounded = d.low is None and d.changed > 0
     low = d.difference if d.low is None else d.low
     declines = d.difference < 0 and d.sign_flip_p is not None and d.sign_flip_p / 2 <= 1 - policy.confidence
     beyond = d.difference <= -(margin if rule.point_margin is None else min(margin, rule.point_margin))
     status: Status = "pass" if low > -margin and not (beyond and rule.point_margin is not None) else "fail"
-    if status == "fail" and not declines and not beyond:
+    if (status == "fail" and not declines and not beyond) or (
+        status == "pass" and (unbounded or d.one_sided)
+    ):
         status = "inconclusive"
+    unjudged = TOO_FEW if status == "inconclusive" else "too few for a bound"
+    bound = unjudged if d.low is None else f"lower bound {low:+.2f}"
     p = "" if d.sign_flip_p is None else f", sign-flip p {d.sign_flip_p:.3f}"
     return Verdict(
         rule=f"accuracy.{metric}",
@@ -131,11 +140,18 @@ def _accuracy(metric: str, d: QualityDifference, rule: AccuracyRule, policy: Pol
         observed=low,
         limit=-margin,
         explanation=(
-            f"{d.own:.2f} points, reference {d.base:.2f}: {d.difference:+.2f}, lower bound {low:+.2f}, "
-            f"margin -{margin:g}; {d.changed} of {d.n} samples changed{p}"
+            f"{d.own:.2f} points, reference {d.base:.2f}: {d.difference:+.2f}, {bound}, "
+            f"margin -{margin:g}; {d.changed} of {d.n} samples changed{p}{_made_of(d)}"
         ),
         numbers={"base": d.base, "own": d.own, "difference": d.difference, "changed": d.changed},
     )
+
+
+def _made_of(d: QualityDifference) -> str:
+    """Units of each component, and units that only one side scores, as far as there are any."""
+    parts = ", ".join(f"{count} with {metric}" for metric, count in (d.parts or {}).items())
+    one_sided = f"; {d.one_sided} scored on one side only" if d.one_sided else ""
+    return (f"; {parts}" if parts else "") + one_sided
 
 
 def judge_counter(
@@ -187,7 +203,7 @@ def judge_forwards(
         limit=limit,
         explanation=(
             f"{own:.2f}, reference {base:.2f}: ratio {interval.value:.4f}, lower bound {_low(interval):.4f}, "
-            f"limit {limit:g}; {n} identical samples"
+            f"limit {limit:g}; {n} samples of equal tokens"
         ),
         numbers={"base": base, "own": own, "low": _low(interval), "high": _high(interval)},
     )
@@ -222,7 +238,7 @@ def judge_acceptance(
             resamples=policy.resamples,
             confidence=2 * level - 1,
         )
-        if interval is not None:
+        if interval is not None and interval.high is not None:
             worst = min(worst or (np.inf, ""), (interval.value, label))
             if _high(interval) < 1 - rule.margin:
                 fallen.append(f"{label} {interval.value:.3f}")
@@ -269,6 +285,9 @@ def judge_speed(
         return Verdict(rule="speed", arm=arm, status="missing", limit=rule.floor, explanation=text)
     low, high = _low(interval), _high(interval)
     surely = "fail" if high < rule.floor else "inconclusive" if low < rule.floor else "pass"
+    bounds = f"[{low:.2f}, {high:.2f}], {policy.two_sided:.0%} interval"
+    if interval.low is None:
+        surely, bounds = "inconclusive", f"({TOO_FEW})"
     return Verdict.model_validate(
         {
             "rule": "speed",
@@ -277,8 +296,7 @@ def judge_speed(
             "observed": interval.value,
             "limit": rule.floor,
             "explanation": (
-                f"decode speedup over {base} {interval.value:.2f}x [{low:.2f}, {high:.2f}], "
-                f"floor {rule.floor:g}x"
+                f"decode speedup over {base} {interval.value:.2f}x {bounds}, floor {rule.floor:g}x"
             ),
             "numbers": {"low": low, "high": high, "pairs": len(times)},
         }

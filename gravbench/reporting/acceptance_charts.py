@@ -45,7 +45,8 @@ def accepted_histogram(document: ReportDocument) -> Chart:
     return Chart(
         key="accepted",
         title=title,
-        note="Only rounds that drafted. The verifier's own tokens (seed, correction, bonus) are left out.",
+        note="Only rounds that drafted. The verifier's own tokens (seed, correction, bonus) are left out; "
+        "drafts accepted behind the end of an output are in.",
         svg=plots.bar_chart(
             bars,
             key="accepted",
@@ -62,7 +63,7 @@ def accepted_histogram(document: ReportDocument) -> Chart:
 
 
 def acceptance_by_position(document: ReportDocument) -> Chart:
-    """P(accepted >= j), plain and given j - 1; rounds cut by the end leave the risk set there."""
+    """P(accepted >= j) by Kaplan-Meier, and given j - 1; rounds cut by the end leave the risk set there."""
     title = "Acceptance by draft position"
     arms = [(a, a.arm.acceptance) for a in best_first(document) if a.arm.acceptance is not None][:3]
     lines = []
@@ -70,11 +71,13 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
     for a, found in arms:
         assert found is not None
         positions = found.positions[:SHOWN_POSITIONS]
+        survival = found.survival
+        told = [p for p in positions if p.position in survival and p.at_risk >= MIN_ROUNDS]
         lines.append(
             Line(
                 label=f"{a.label}, P(≥ j)",
-                x=tuple(float(p.position) for p in positions if p.at_risk >= MIN_ROUNDS),
-                y=tuple(p.unconditional for p in positions if p.at_risk >= MIN_ROUNDS),
+                x=tuple(float(p.position) for p in told),
+                y=tuple(survival[p.position] for p in told),
             )
         )
         given = [p for p in positions if p.conditional is not None and p.reached >= MIN_ROUNDS]
@@ -92,7 +95,7 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
                 str(p.at_risk),
                 str(p.reached),
                 str(p.accepted),
-                number(p.unconditional, 3),
+                number(survival.get(p.position), 3),
                 number(p.conditional, 3),
             )
             for p in positions
@@ -101,8 +104,9 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
     return Chart(
         key="position",
         title=title,
-        note="A round cut by EOS or the budget leaves the risk set at the cut (right-censoring); "
-        "otherwise short outputs would bend the tail downwards. Drawn where ten rounds or more tell.",
+        note="P(≥ j) is the running product of the shares given j−1 (Kaplan-Meier). A round cut by EOS or "
+        "the budget leaves the risk set at the cut (right-censoring), as nothing is known behind it. Drawn "
+        "where ten rounds or more tell.",
         svg=plots.line_chart(
             lines[:MAX_SERIES],
             key="position",

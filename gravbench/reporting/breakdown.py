@@ -39,7 +39,7 @@ def speed_table(document: ReportDocument) -> Table | None:
             ("decode", a.arm.decode),
             ("whole requests", a.arm.request),
             ("whole pages", a.arm.page),
-            ("decode, identical outputs", a.arm.decode_identical if differs else None),
+            ("decode, same tokens", a.arm.decode_identical if differs else None),
         ):
             if s is not None:
                 rows.append(
@@ -150,8 +150,8 @@ def heat_table(a: Named) -> Table | None:
                 f"{g.identical}",
                 number(d.own if d else None),
                 Cell(text=signed(d), tint=tint_of_points(d)),
-                Cell(text=interval(g.decode, "×"), tint=tint_of_ratio(g.decode.value if g.decode else None)),
-                Cell(text=interval(whole, "×"), tint=tint_of_ratio(whole.value if whole else None)),
+                Cell(text=interval(g.decode, "×"), tint=tint_of_ratio(g.decode)),
+                Cell(text=interval(whole, "×"), tint=tint_of_ratio(whole)),
                 interval(g.counters.get("accepted_draft")),
                 interval(g.counters.get("tpf_all")),
             )
@@ -159,7 +159,7 @@ def heat_table(a: Named) -> Table | None:
     columns = (
         "group",
         "n",
-        "identical",
+        "same tokens",
         "points",
         "difference to ar",
         "decode",
@@ -223,7 +223,7 @@ def comparison_table(pair: PairPart) -> Table | None:
     columns = (
         "strategy",
         "n",
-        "identical",
+        "same tokens",
         "points, own − base",
         "tokens/round, own/base",
         "tokens/forward, own/base",

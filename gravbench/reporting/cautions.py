@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gravbench.analysis.bootstrap import MIN_FREEDOM
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.run_data import data_caution, run_data
@@ -23,8 +24,9 @@ def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart])
         found.append("There is no ar arm: neither identity nor speedup was measured.")
     if all(map(is_ar, run.arms)):
         found.append("Only ar was run: there is nothing to hold against it.")
-    if n < 2:
-        found.append(f"{n} sample: no interval can be given, and nothing generalises from it.")
+    if n < MIN_FREEDOM + 1:
+        counted = f"{n} sample" + ("s" if n != 1 else "")
+        found.append(f"{counted}: no interval can be given, and nothing generalises from so few.")
     elif n < FEW_PAIRS:
         found.append(f"{n} samples: intervals over so few are rough.")
     for arm, part in zip(analysis.arms, parts, strict=True):
@@ -69,5 +71,9 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
     if arm.steadiness is not None and not arm.steadiness.steady:
         found.append(
             f"{name}: not steady, the last three blocks differ by {arm.steadiness.last_three_spread:.1%}."
+        )
+    if arm.steadiness is not None and arm.steadiness.cold_start:
+        found.append(
+            f"{name}: a cold start, the first block lies {arm.steadiness.warm_up:+.1%} off the others."
         )
     return found

@@ -22,13 +22,18 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "Decode tokens / full-model decode forwards of every kind, drafts and checks alike. Prefill is none.",
     ),
     ("tau_round", "Tokens committed / rounds: everything a round appended, after trimming at the stop."),
-    ("accepted_draft", "Accepted draft tokens / rounds; no seed, no correction, no bonus."),
+    (
+        "accepted_draft",
+        "Accepted draft tokens / rounds; no seed, no correction, no bonus. Drafts accepted behind the end of "
+        "an output count, here and in the histogram: trimming takes nothing back.",
+    ),
     ("acceptance_rate", "Accepted / offered draft tokens."),
     ("tau_bonus", "accepted_draft + 1: what many papers call acceptance length."),
     (
         "P(≥ j), P(≥ j | ≥ j−1)",
-        "Share of rounds that accepted at least j drafts, plain and among those that accepted j − 1. Rounds "
-        "cut by EOS or budget are right-censored at the cut.",
+        "The second is the share that accepted draft j, of the rounds that accepted j − 1 and were not cut "
+        "before j by EOS or budget (right-censoring). The first, P of at least j, is the running product of "
+        "the second up to j (Kaplan-Meier).",
     ),
     (
         "chars/forward",
@@ -44,8 +49,9 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "identical",
-        "Equal token ids and stop reason. Pairs in which both arms failed are left out; "
-        "one failed arm is a difference.",
+        "Equal token ids and stop reason; a text that differs all the same is a difference of class "
+        "assembly, counted apart. Pairs in which both arms failed are left out; one "
+        "failed arm is a difference.",
     ),
     ("near-tie", "Ids part where a float32 referee sees the two as its top two, no further apart than tau."),
     (
@@ -60,7 +66,16 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "drift",
         "Least-squares change of the logarithm of the cost ratio per forward, from first to last slot.",
     ),
-    ("steady", "The last three of six blocks of pairs agree within 2 %."),
+    (
+        "steady",
+        "The last three of six blocks of pairs agree within 2 %, or as well as their pairs do in 95 of 100 "
+        "random orders.",
+    ),
+    (
+        "speedup over ar, own/base",
+        "The interval covers the samples alone: another session of the same code can lie outside it. None is "
+        "given where a run drifted.",
+    ),
     (
         "cost model",
         "Predicted speedup = tau_round / cost of a round in forwards of one row, c(1); residual beside it.",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gravbench.analysis.bootstrap import Design, Floats, bootstrap
-from gravbench.analysis.overall_difference import COMPOSITES, composite_difference, points
+from gravbench.analysis.overall_difference import COMPOSITES, composite_difference, points, weight_columns
 from gravbench.reporting.document import QualityLevel
 from gravbench.store.schema import ScoreRecord
 
@@ -31,6 +31,7 @@ def quality_levels(
             design,
             seed=seed,
             resamples=resamples,
+            parts=weight_columns(len(blocks)),
         )
         if interval is not None:
             n = int(np.any([block[:, 3] > 0 for block in blocks], axis=0).sum())

@@ -91,10 +91,11 @@ def milliseconds(ns: float | None) -> str:
     return f"{ns / 1e6:.1f} ms" if ns < 1e9 else f"{ns / 1e9:.2f} s"
 
 
-def tint_of_ratio(value: float | None) -> int | None:
-    """A step per 25 % away from 1, at most 3."""
-    if value is None or value <= 0:
+def tint_of_ratio(given: Interval | None) -> int | None:
+    """A step per 25 % away from 1, at most 3; none without an interval, for it may be chance."""
+    if given is None or given.low is None or given.value <= 0:
         return None
+    value = given.value
     steps = (
         min(3, int(abs(value - 1) / 0.25 + 0.5)) if value >= 1 else min(3, int((1 / value - 1) / 0.25 + 0.5))
     )
@@ -102,8 +103,8 @@ def tint_of_ratio(value: float | None) -> int | None:
 
 
 def tint_of_points(d: QualityDifference | None) -> int | None:
-    """A step at 0.1, 0.5 and 2 points away from 0."""
-    if d is None:
+    """A step at 0.1, 0.5 and 2 points away from 0; none without an interval."""
+    if d is None or d.low is None:
         return None
     steps = sum(abs(d.difference) >= edge for edge in (0.1, 0.5, 2.0))
     return steps if d.difference > 0 else -steps

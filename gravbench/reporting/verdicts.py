@@ -108,7 +108,7 @@ def _same(a: Named) -> Answered:
             detail=f"All {audit.both_failed} pairs failed in both arms.",
         )
     counted = f"{audit.identical} of {audit.compared} outputs have {a.against}'s token ids and stop reason"
-    if audit.identical == audit.compared:
+    if audit.spotless:
         return Answered(question=question, answer="yes", mood="yes", detail=counted + ".")
     return Answered(
         question=question,
@@ -178,7 +178,8 @@ def _quality(a: Named) -> Answered:
     d = a.arm.quality[metric]
     low = d.low if d.low is not None else d.difference
     high = d.high if d.high is not None else d.difference
-    mood: Mood = "no" if high < 0 else "yes" if low > -0.5 else "unclear"
+    bounded = d.low is not None or not d.changed
+    mood: Mood = "unclear" if not bounded else "no" if high < 0 else "yes" if low > -0.5 else "unclear"
     answer = "unchanged" if not d.changed else f"{d.difference:+.2f} points"
     detail = f"{metric}: {d.own:.2f} points, {a.against} {d.base:.2f}, difference {signed(d)}; "
     detail += f"{d.changed} of {d.n} changed."
@@ -195,9 +196,9 @@ def measured_how(document: ReportDocument) -> list[str]:
         "A speedup is the sum of ar's times over the sum of the strategy's times, over pairs in which both "
         "succeeded. Ratios of single pairs describe spread and are never the headline.",
         f"Intervals are 95 % {_method(document, batches=batches)} ({document.resamples:,} resamples, seed "
-        f"{document.seed}); groups use 2,000. Composites are computed again inside every resample.",
-        "Same text means equal token ids and stop reason. Where ids part, a float32 referee may call "
-        "a near-tie; without a referee nothing is excused.",
+        f"{document.seed}); most groups use 2,000. Composites are computed again inside every resample.",
+        "Same text means equal token ids and stop reason, and no other text made of them. Where ids part, a "
+        "float32 referee may call a near-tie; without a referee nothing is excused.",
         "Failed samples score worst and stay in every mean. Points run to 100, which is best.",
     ]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 import gravbench
+from gravbench.analysis.facts import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.errors import NotComparableError
 from gravbench.pipeline import limit_samples, order_plan, suite_digest
@@ -182,6 +183,7 @@ def write_results(
         run_dir=str(run_folder.path),
         version=gravbench.__version__,
         attributes={sample.sample_id: sample.attributes for sample in samples},
+        facts=facts_of(samples),
     )
     run_folder.write_summary(summary_json(summary) + b"\n")
     return summary

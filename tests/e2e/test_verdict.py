@@ -59,7 +59,7 @@ def test_compare_two_runs_puts_the_null_beside(workplace: Path, capfd: pytest.Ca
     arguments = ("compare", str(workplace / "a"), str(workplace / "b"), "--resamples", "200")
     code, out, _ = printed(capfd, *arguments)
     assert code == 0
-    assert "AR against AR (same setting, repeated): 14 of 14 identical." in out
+    assert "AR against AR (same setting, repeated): same tokens on 14 of 14 samples." in out
     assert fits(out)
     code, out, _ = printed(capfd, *arguments, "--json")
     assert json.loads(out)["schema"] == "gravbench.comparison/1"

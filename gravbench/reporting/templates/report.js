@@ -111,7 +111,7 @@
       pick.type = "button";
       pick.addEventListener("click", () => choose(row));
       name.append(pick);
-      const remarks = [row[6] ? "failed" : "", row[5] ? "differs from ar" : ""].filter(Boolean).join(", ");
+      const remarks = [row[6] ? "failed" : "", row[5] ? "other tokens than ar" : ""].filter(Boolean).join(", ");
       put(line, name, make("td", "w", row[1]), make("td", "n", row[2]),
         make("td", "n", row[3] === null ? "–" : row[3].toFixed(2)),
         make("td", "n", row[4] === null ? "–" : row[4].toFixed(2) + "×"), make("td", "w", remarks));
@@ -165,7 +165,7 @@
 
   const answered = (answer, sample) => {
     const box = make("div", "answer");
-    const same = answer.identical === null ? "" : answer.identical ? " – identical to ar" : " – differs from ar";
+    const same = answer.identical === null ? "" : answer.identical ? " – same tokens as ar" : " – other tokens than ar";
     put(box, make("h4", "", answer.label + same));
     const facts = [answer.status === "ok" ? `stopped by ${answer.stop}` : answer.status, answer.time,
       ...answer.scores.map(([k, v]) => `${k} ${v}`), `${answer.ids.length} tokens`];

@@ -125,3 +125,32 @@ def test_single_cluster_has_an_estimate_and_no_limits() -> None:
     found = bootstrap(np.array([[3.0, 2.0], [3.0, 1.0]]), ratio, design_of(["p", "p"], ["", ""]), seed=0)
     assert found is not None
     assert (found.value, found.low, found.high) == (2.0, None, None)
+
+
+def test_statistic_that_is_undefined_in_many_draws_has_no_limits() -> None:
+    """Of 60 rows one carries the denominator: a third of the draws are undefined."""
+    columns = np.column_stack((np.ones(60), np.arange(60) == 0)).astype(np.float64)
+    found = bootstrap(columns, ratio, independent(60), seed=0)
+    assert found is not None
+    assert (found.value, found.low, found.high) == (60.0, None, None)
+
+
+@pytest.mark.parametrize(("carrying", "limited"), [(4, False), (5, True)])
+def test_a_part_needs_five_clusters_for_limits(carrying: int, limited: bool) -> None:
+    columns = np.column_stack((np.ones(60), np.arange(60) < carrying)).astype(np.float64)
+    columns[:, 1] += np.arange(60) / 1e3 * (np.arange(60) < carrying)
+
+    def mean(sums: Floats) -> Floats:
+        return np.asarray(sums[..., 0])
+
+    found = bootstrap(columns, mean, independent(60), seed=0, parts=(1,))
+    assert found is not None
+    assert (found.low is not None) == limited
+
+
+def test_clusters_of_their_own_stratum_give_no_freedom() -> None:
+    columns = np.random.default_rng(0).lognormal(size=(8, 2))
+    for strata, limited in (("aaaabbbb", True), ("aabbccdd", True), ("aabbccde", False)):
+        found = bootstrap(columns, ratio, design_of(list("12345678"), list(strata)), seed=0)
+        assert found is not None
+        assert (found.low is not None) == limited

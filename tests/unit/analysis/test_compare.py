@@ -97,6 +97,22 @@ def test_headline_is_the_ratio_of_sums_and_scale_free(base: LoadedRun, tmp_path:
         assert getattr(scaled.decode, field) == pytest.approx(getattr(arm.decode, field))
 
 
+def test_drifting_run_leaves_the_speedup_ratio_without_limits(base: LoadedRun, tmp_path: Path) -> None:
+    """The drafting arm slows down to half its speed over the run."""
+
+    def slower(line: Line) -> Line:
+        factor = 1 + line["slot"] / 48 if line["arm"] == "selfspec" else 1
+        times = {k: None if v is None else int(v * factor) for k, v in line["trace"]["times"].items()}
+        return {**line, "trace": {**line["trace"], "times": times}}
+
+    still = compare_runs(base, base, OPTIONS).arms[1]
+    moved = compare_runs(base, doctored(Path(base.name), tmp_path / "r", edit=slower), OPTIONS).arms[1]
+    assert still.speedup_ratio is not None and still.speedup_ratio.low is not None
+    assert still.speedup_ratio_note is None
+    assert moved.speedup_ratio is not None and moved.speedup_ratio.low is None
+    assert moved.speedup_ratio_note == "no interval: own drifted or was not steady"
+
+
 def test_groups_cover_every_sample_once_per_kind(base: LoadedRun) -> None:
     arm = analyse_run(base, OPTIONS).arms[1]
     for kind in ("task", "length"):

@@ -4,6 +4,8 @@ from hypothesis import strategies as st
 from run_support import gen_record
 
 from gravbench.analysis.divergence import audit, first_divergence
+from gravbench.analysis.equality import count_identical
+from gravbench.cli.comparison_table import same_tokens
 from gravbench.protocols import Opinion
 from gravbench.store.schema import GenError, GenRecord, sha256_text
 
@@ -68,7 +70,12 @@ def test_equal_ids_with_another_stop_reason_is_a_stop_rule() -> None:
 def test_equal_ids_with_another_text_is_assembly() -> None:
     other = changed(BASE, text="abXd", text_sha=sha256_text("abXd"))
     found = audit([(BASE, other)])
-    assert (found.classes, found.same_text) == ({"assembly": 1}, 0)
+    assert (found.classes, found.same_text, found.faults) == ({"assembly": 1}, 0, 1)
+    assert (found.identical, found.assembly, found.spotless) == (1, 1, False)
+    assert found.identical == count_identical([(BASE, other)]).n
+    assert same_tokens(found) == (
+        "same tokens on 1 of 1 samples; text differs on 1 with the same tokens (assembly)"
+    )
     assert found.differences[0].own_text == "abXd"
 
 

@@ -7,8 +7,9 @@ import pytest
 from run_support import gen_record
 from verdict_support import share_with_interval
 
+from gravbench.analysis.bootstrap import Floats
 from gravbench.analysis.cost_model import amdahl, cost_model
-from gravbench.analysis.drift import measure_drift, measure_steadiness
+from gravbench.analysis.drift import measure_drift, measure_steadiness, steadiness_of
 from gravbench.analysis.loaded import Unit
 from gravbench.records import Counters, Rounds, Times, Trace
 from gravbench.store.schema import GenRecord
@@ -100,13 +101,41 @@ def test_cold_start_shows_in_the_first_block() -> None:
     cold = measure_steadiness(units(60, np.random.default_rng(2), noise=0.002, cold=10), "ar", "selfspec")
     assert cold is not None
     assert cold.warm_up == pytest.approx(-0.5, abs=0.02)
-    assert cold.steady
+    assert cold.steady and cold.cold_start
 
 
 def test_unsteady_end_is_called() -> None:
     found = measure_steadiness(units(60, np.random.default_rng(2), noise=0.002, drift=0.4), "ar", "selfspec")
     assert found is not None
     assert not found.steady
+
+
+def noisy_costs(n: int, seed: int, *, noise: float) -> Floats:
+    """Costs per forward of two arms, of which the second varies from pair to pair."""
+    rng = np.random.default_rng(seed)
+    return np.column_stack((np.full(n, 60_000.0), 100_000 * np.exp(rng.normal(0, noise, n))))
+
+
+def test_chance_alone_is_called_unsteady_no_oftener_than_its_level() -> None:
+    """Pairs with noise of 20 %: the last three blocks of ten nearly always lie more than 2 % apart."""
+    trials = 400
+    found = [steadiness_of(noisy_costs(60, trial, noise=0.2)) for trial in range(trials)]
+    steady = [one for one in found if one is not None]
+    assert len(steady) == trials
+    assert sum(one.last_three_spread > 0.02 for one in steady) / trials > 0.9
+    for alarms in (sum(not one.steady for one in steady), sum(bool(one.cold_start) for one in steady)):
+        assert alarms / trials <= 0.07, share_with_interval(alarms, trials)
+
+
+def test_ten_percent_at_the_end_is_found() -> None:
+    """The last of six blocks of twenty costs a tenth more, against noise of 5 % a pair."""
+    missed = 0
+    for trial in range(100):
+        costs = noisy_costs(120, trial, noise=0.05)
+        costs[100:, 1] *= 1.1
+        found = steadiness_of(costs)
+        missed += found is None or found.steady
+    assert missed <= 5
 
 
 def pairs() -> list[tuple[GenRecord, GenRecord]]:

@@ -61,9 +61,21 @@ def test_lower_distance_is_a_gain() -> None:
     assert CROPS not in found
 
 
-def page(value: float | None, metric: str = "table_TEDS", signature: str = "s") -> ScoreRecord:
+def page(
+    value: float | None, metric: str = "table_TEDS", signature: str = "s", text: str | None = None
+) -> ScoreRecord:
+    """A page's score; equal values are of equal texts unless `text` says otherwise."""
     return ScoreRecord.model_construct(
-        sample_id="p", arm="x", rep=0, task="page", metric=metric, value=value, counts={}, signature=signature
+        sample_id="p",
+        arm="x",
+        rep=0,
+        task="page",
+        metric=metric,
+        value=value,
+        counts={},
+        signature=signature,
+        prediction_sha=str(value) if text is None else text,
+        reference_sha="r",
     )
 
 
@@ -76,6 +88,13 @@ def test_page_without_a_part_on_one_side_leaves_that_sides_mean_alone() -> None:
     """Tables: 0.8 and none against 0.8 and 0.4, as the official means count them."""
     found = of_pages([(page(0.8),), (page(None),)], [(page(0.8),), (page(0.4),)])["table_TEDS"]
     assert (found.base, found.own, found.n) == (pytest.approx(80), pytest.approx(60), 2)
+
+
+def test_page_scored_on_one_side_though_both_wrote_the_same_is_not_comparable() -> None:
+    """A score that is not there, be it the worst one, makes no gain."""
+    base = [(page(0.9, text="t"),), (page(0.1, text="u"),)]
+    with pytest.raises(NotComparableError, match="one side only"):
+        of_pages(base, [(page(0.9, text="t"),), (page(None, text="u"),)])
 
 
 def test_metric_that_one_side_lacks_altogether_is_not_comparable() -> None:
@@ -96,9 +115,38 @@ def test_official_overall_needs_all_three_parts() -> None:
 
 
 def test_equal_scores_have_no_width_and_no_p() -> None:
-    base = [("text", 0.1), ("text", 0.4), ("table", 0.8), ("table", 0.5)]
+    base = [("text", 0.1)] * 5 + [("table", 0.8)] * 5
     found = differences(base, base)[CROPS]
     assert (found.difference, found.low, found.high, found.sign_flip_p) == (0.0, 0.0, 0.0, None)
+
+
+def test_component_on_too_few_pages_takes_the_limits_of_its_composite_away() -> None:
+    """Twelve pages with text and formulas, four with a table: neither the table nor Overall has limits."""
+    rng = np.random.default_rng(1)
+
+    def side(tables: int) -> list[tuple[ScoreRecord, ...]]:
+        values = rng.uniform(0.5, 0.9, (12, 3))
+        return [
+            (
+                page(float(text), "text_block_Edit_dist"),
+                page(float(formula), "display_formula_CDM"),
+                *([page(float(table))] if i < tables else []),
+            )
+            for i, (text, formula, table) in enumerate(values)
+        ]
+
+    few, enough = of_pages(side(4), side(4)), of_pages(side(12), side(12))
+    assert (few["table_TEDS"].low, few["overall"].low) == (None, None)
+    assert few["text_block_Edit_dist"].low is not None
+    assert few["overall"].parts == {"text_block_Edit_dist": 12, "table_TEDS": 4, "display_formula_CDM": 12}
+    assert enough["overall"].low is not None
+
+
+def test_page_scored_on_one_side_is_counted() -> None:
+    base = [(page(0.5),)] * 6
+    own = [(page(0.5),)] * 5 + [(page(None),)]
+    assert of_pages(base, own)["table_TEDS"].one_sided == 1
+    assert of_pages(base, base)["table_TEDS"].one_sided == 0
 
 
 def test_score_on_one_side_only_is_not_comparable() -> None:

@@ -1,7 +1,9 @@
 import pytest
 from run_support import AR_STEP_NS, PREFILL_NS, ROUND_NS, gen_record
 
+from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.equality import count_identical
+from gravbench.analysis.loaded import Unit
 from gravbench.analysis.speed import CounterSummary, decode_ns, request_ns, speedup, summarise_counters
 from gravbench.store.schema import GenError, GenRecord, canonical_json
 
@@ -66,10 +68,14 @@ def test_nothing_decoded_gives_no_ratio() -> None:
     assert (counters.tpf_all, counters.tau_round, counters.tokens_out) == (None, None, 1)
 
 
+def pair_of(base: GenRecord, own: GenRecord) -> Unit:
+    return Unit(sample_id=base.sample_id, rep=0, task="text", records={"ar": base, "selfspec": own})
+
+
 def test_speedups_by_hand() -> None:
-    pair = gen_record(token_ids=IDS), gen_record(token_ids=IDS, arm="selfspec", block=8, accepted=4)
-    decode = speedup([pair], decode_ns, seed=0)
-    request = speedup([pair], request_ns, seed=0)
+    unit = pair_of(gen_record(token_ids=IDS), gen_record(token_ids=IDS, arm="selfspec", block=8, accepted=4))
+    decode = speedup([unit], "ar", "selfspec", decode_ns, design=independent(1), seed=0)
+    request = speedup([unit], "ar", "selfspec", request_ns, design=independent(1), seed=0)
     assert decode is not None
     assert request is not None
     assert decode.value == 12 * AR_STEP_NS / (2 * ROUND_NS) == 3.0
@@ -77,7 +83,8 @@ def test_speedups_by_hand() -> None:
 
 
 def test_failed_pairs_give_no_time() -> None:
-    assert speedup([(gen_record(), failed("selfspec"))], decode_ns, seed=0) is None
+    unit = pair_of(gen_record(), failed("selfspec"))
+    assert speedup([unit], "ar", "selfspec", decode_ns, design=independent(1), seed=0) is None
 
 
 def test_identity_needs_equal_ids_and_equal_stop() -> None:

@@ -15,6 +15,6 @@ def test_ar_against_ar_of_two_runs_is_a_row_and_is_not_called_unmeasured(
     pair = ("--base-arm", "ar", "--own-arm", "ar:batch=2", "--resamples", "200")
     assert run_command_line(["compare", str(tmp_path / "a"), str(tmp_path / "b"), *pair]) == 0
     out = capfd.readouterr().out
-    assert "ar:batch=2 against ar: 3 of 3 outputs identical" in out
+    assert "ar:batch=2 against ar: same tokens on 3 of 3 samples" in out
     assert "not measured" not in out
     assert re.search(r"ar:batch=2 +- +- +3 +0 -> 0", out)

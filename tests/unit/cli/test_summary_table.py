@@ -20,7 +20,7 @@ def rendered(summary, *, width: int = 100) -> str:  # type: ignore[no-untyped-de
 
 def test_table_fits_100_columns_without_colour(tmp_path) -> None:  # type: ignore[no-untyped-def]
     strategies = ("ar", "selfspec:block=16", "selfspec:block=32,legacy=1")
-    outcome = run_fake(tmp_path / "r", samples=12, strategies=strategies)
+    outcome = run_fake(tmp_path / "r", samples=24, strategies=strategies)
     text = rendered(outcome.summary)
     assert max(map(len, text.splitlines())) <= 100
     assert "\x1b" not in text
@@ -34,7 +34,7 @@ def test_table_fits_100_columns_without_colour(tmp_path) -> None:  # type: ignor
         "failed",
     ):
         assert word in text
-    assert "12/12 (100.0%)" in text
+    assert "24/24 (100.0%)" in text
     assert re.search(r"\d\.\d\dx \[\d\.\d\d, \d\.\d\d\]", text)
 
 

@@ -1,9 +1,12 @@
 """Negative controls: for every rule, a doctored run that must fail."""
 
+import json
 import shutil
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console, RenderableType
 from run_support import FakeBackend
 from verdict_support import (
     Line,
@@ -18,11 +21,16 @@ from verdict_support import (
     with_text,
 )
 
+from gravbench.analysis.bootstrap import independent
+from gravbench.analysis.facts import SampleFacts
 from gravbench.analysis.loaded import LoadedRun, load_run
+from gravbench.cli.verdict_table import verdict_parts
 from gravbench.errors import DataError, NotComparableError
 from gravbench.gate.reference import Reference, load_reference
+from gravbench.gate.rules import judge_accuracy
+from gravbench.gate.verdict import Verdict
 from gravbench.protocols import Opinion
-from gravbench.store.schema import sha256_text
+from gravbench.store.schema import ScoreRecord, sha256_text
 
 
 @pytest.fixture(scope="module")
@@ -303,9 +311,98 @@ def test_mde_speaks_of_the_runs_own_variance(base: tuple[Path, Reference]) -> No
     names = {effect.name: effect for effect in report.mde}
     paired = names["selfspec: tokens_per_round, paired"]
     unpaired = names["selfspec: tokens_per_round, unpaired"]
-    assert (paired.se, paired.mde) == (0.0, pytest.approx(0.01))
+    assert (paired.se, paired.mde, paired.power) == (0.0, None, ())
+    assert "no variance to judge from" in shown(verdict_parts(report))
     assert unpaired.se > 0
     assert list(unpaired.power) == sorted(unpaired.power)
+
+
+def test_mde_of_crops_that_share_pages_draws_pages(base: tuple[Path, Reference]) -> None:
+    """Four crops of like length a page: pages vary more than as many crops drawn on their own would."""
+    run = load_run(base[0])
+    tokens = {unit.sample_id: len(unit.records["ar"].token_ids) for unit in run.units}
+    ordered = sorted(tokens, key=lambda sample_id: tokens[sample_id])
+    facts = {sample_id: SampleFacts(cluster=f"p{i // 4}") for i, sample_id in enumerate(ordered)}
+    alone = judged(run, base[1], with_mde=True)
+    paged = judged(load_run(base[0], facts=facts), base[1], with_mde=True)
+    name = "selfspec: tokens_per_round, unpaired"
+    ses = [next(e.se for e in report.mde if e.name == name) for report in (alone, paged)]
+    assert ses[1] > ses[0]
+
+
+def shown(parts: list[RenderableType]) -> str:
+    console = Console(width=100, file=StringIO())
+    console.print(*parts)
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("change", ["drop", "twice", "failed"])
+def test_scores_that_are_not_one_of_each_metric_are_refused(
+    base: tuple[Path, Reference], tmp_path: Path, change: str
+) -> None:
+    """One formula crop without its second metric, with it twice, or marked failed though it is ok."""
+    run = doctored(base[0], tmp_path / "r")
+    (shard,) = (tmp_path / "r" / "score" / str(run.manifest.identity["scorer"])).glob("*.jsonl")
+    lines = [json.loads(line) for line in shard.read_text().splitlines()]
+    at = next(i for i, line in enumerate(lines) if line["metric"] == "formula_tree")
+    changed = {**lines[at], "failed": True}
+    lines[at : at + 1] = {"drop": [], "twice": [lines[at]] * 2, "failed": [changed]}[change]
+    shard.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(NotComparableError, match="failed is True" if change == "failed" else "formula_tree"):
+        load_run(tmp_path / "r")
+
+
+def accuracy_of(base: list[float], own: list[float | None]) -> Verdict:
+    """The verdict on one metric of pages."""
+    named = {"task": "page", "metric": "table_TEDS", "signature": "s", "reference_sha": "r"}
+    sides = [
+        [
+            (ScoreRecord.model_construct(sample_id=str(i), value=v, prediction_sha=str(v), **named),)
+            for i, v in enumerate(side)
+        ]
+        for side in (base, own)
+    ]
+    policy = quick_policy()
+    design = independent(len(base))
+    (verdict,) = judge_accuracy(*sides, policy.rules.accuracy, policy, arm="x", design=design)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("own", "status"),
+    [
+        ([0.9, 0.8], "pass"),
+        ([0.9, 0.801], "inconclusive"),
+        ([0.9, 0.799], "inconclusive"),
+        ([0.9, 0.7], "fail"),
+    ],
+)
+def test_accuracy_on_two_pages_passes_only_unchanged(own: list[float | None], status: str) -> None:
+    verdict = accuracy_of([0.9, 0.8], own)
+    assert verdict.status == status
+    assert ("cannot be judged: too few" in verdict.explanation) == (status == "inconclusive")
+
+
+def test_page_scored_on_one_side_only_does_not_pass_unseen() -> None:
+    """The lost page was the worst one, so the mean gains."""
+    verdict = accuracy_of([0.9] * 9 + [0.1], [*([0.9] * 9), None])
+    assert verdict.status == "inconclusive"
+    assert "1 scored on one side only" in verdict.explanation
+
+
+def test_speed_says_at_which_level_its_interval_is(base: tuple[Path, Reference]) -> None:
+    assert "90% interval" in by_rule(judged(load_run(base[0]), base[1]), "speed").explanation
+
+
+def test_another_text_of_the_same_tokens_is_a_fault(base: tuple[Path, Reference], tmp_path: Path) -> None:
+    def edit(line: Line) -> Line:
+        hit = line["sample_id"] == "text-000" and line["arm"] == "selfspec"
+        text = line["text"] + "!"
+        return {**line, "text": text, "text_sha": sha256_text(text)} if hit else line
+
+    verdict = by_rule(judged(doctored(base[0], tmp_path / "r", edit=edit), base[1]), "token_identity")
+    assert verdict.status == "fail"
+    assert verdict.explanation.startswith("same tokens in 24 of 24 (1 assembly)")
 
 
 def test_every_sample_failed_says_so(base: tuple[Path, Reference], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from report_support import plain_document
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.overall_difference import OVERALL
+from gravbench.analysis.overall_difference import OVERALL, QualityDifference
 from gravbench.errors import DataError, UsageError
 from gravbench.reporting import plots
 from gravbench.reporting.charts import Named
@@ -18,7 +18,7 @@ from gravbench.reporting.packing import packed, unpacked
 from gravbench.reporting.published import our_figure, published_figures
 from gravbench.reporting.publishing import list_text, publish_report, published_folder, read_document
 from gravbench.reporting.series import Line, Waterfall
-from gravbench.reporting.tables import tint_of_ratio
+from gravbench.reporting.tables import tint_of_points, tint_of_ratio
 from gravbench.reporting.thumbnails import thumbnail, thumbnails
 
 
@@ -81,8 +81,18 @@ def test_packing_has_no_clock_and_no_markup() -> None:
 
 
 def test_tints_are_symmetric_around_no_change() -> None:
-    assert [tint_of_ratio(v) for v in (4.0, 1.5, 1.0, 1 / 1.5, 0.25)] == [3, 2, 0, -2, -3]
+    shown = [Interval(value=v, low=v, high=v) for v in (4.0, 1.5, 1.0, 1 / 1.5, 0.25)]
+    assert [tint_of_ratio(given) for given in shown] == [3, 2, 0, -2, -3]
+
+
+def test_nothing_is_tinted_without_an_interval() -> None:
     assert tint_of_ratio(None) is None
+    assert tint_of_ratio(Interval(value=4.0)) is None
+    bare = QualityDifference(
+        base=90, own=80, difference=-10, low=None, high=None, n=2, changed=1, sign_flip_p=1.0
+    )
+    assert tint_of_points(bare) is None
+    assert tint_of_points(bare.model_copy(update={"low": -12.0, "high": -8.0})) == -3
 
 
 def test_pictures_fit_their_share(tmp_path: Path) -> None:
