@@ -107,7 +107,7 @@ def test_publishing_writes_page_document_and_list(tmp_path: Path) -> None:
     document = plain_document(4)
     folder = published_folder(document, "some-crops")
     assert folder == "2020-01-some-crops"
-    publish_report(document, root=tmp_path, folder=folder)
+    publish_report(document, root=tmp_path, folder=folder, working=tmp_path)
     assert read_document(tmp_path / folder / "comparison.json") == document
     assert (tmp_path / folder / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert f"[{folder}]({folder}/report.html)" in (tmp_path / "README.md").read_text()
