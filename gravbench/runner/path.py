@@ -20,7 +20,7 @@ from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
 from gravbench.regions import PageSample
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
-from gravbench.runner.options import RunOptions
+from gravbench.runner.options import RunOptions, selection_fields
 from gravbench.runner.pages import OpenLayout, PageSetup, open_named_layout, page_cdm, page_setup
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
@@ -242,4 +242,5 @@ def build_identity(
         "dtype": info.dtype,
         "scorer": scorer_id(pages=pages is not None),
         **(pages.identity() if pages else {}),
+        **selection_fields(options),
     }
