@@ -3,10 +3,10 @@ needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -19,12 +19,14 @@ from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.run_difference import FieldDifference
 from gravbench.analysis.speed_estimate import SpeedEstimate
 from gravbench.arms import AR, batch_of
-from gravbench.cli.summary_table import timed_name
+from gravbench.cli.summary_table import name_text, timed_name
 
 NOT_MEASURED = "-"
 SHOWN_FIELDS = 12
 SHOWN_DIFFERENCES = 5
 SHOWN_GROUP_SIZE = 5
+WHOLE = frozenset({"strategy", "quality, points", "own / base on common tokens"})
+"""Columns of names: never broken inside one. Numbers and heads beside them break at blanks."""
 
 
 def comparison_parts(comparison: Comparison) -> list[RenderableType]:
@@ -95,7 +97,7 @@ def _speed_table(analysis: RunAnalysis) -> Table:
         ):
             if speed is not None:
                 table.add_row(
-                    Text(timed_name(arm.arm, arm.speed_base)),
+                    name_text(timed_name(arm.arm, arm.speed_base)),
                     label,
                     _interval(speed, "x"),
                     *(_number(v) for v in (speed.geometric_mean, speed.median, speed.p10, speed.p90)),
@@ -109,9 +111,21 @@ def _speed_table(analysis: RunAnalysis) -> Table:
 def _quality_table(arms: Sequence[ArmAnalysis]) -> Table:
     table = _table("strategy", "quality, points", "ar", "own", "difference", "changed", "sign-flip p")
     for arm in arms:
-        for metric, d in arm.quality.items():
-            table.add_row(Text(arm.arm), *_quality_cells(metric, d))
+        _add_quality(table, arm.arm, arm.quality)
     return table
+
+
+def _add_quality(table: Table, arm: str, quality: Mapping[str, QualityDifference]) -> None:
+    """A row for each metric in which a sample changed; one says that the others did not."""
+    for metric, d in quality.items():
+        if d.changed:
+            table.add_row(name_text(arm), *_quality_cells(metric, d))
+    same = [d for d in quality.values() if not d.changed]
+    if same:
+        others = "all" if len(same) == len(quality) else "the other"
+        metrics = f"{others} {len(same)} metrics" if len(quality) > 1 else next(iter(quality))
+        levels = (f"{same[0].base:.2f}", f"{same[0].own:.2f}") if len(quality) == 1 else ("", "")
+        table.add_row(name_text(arm), metrics, *levels, "unchanged", f"0 of {max(d.n for d in same)}", "")
 
 
 def _quality_cells(metric: str, d: QualityDifference) -> tuple[str, ...]:
@@ -120,12 +134,14 @@ def _quality_cells(metric: str, d: QualityDifference) -> tuple[str, ...]:
 
 
 def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
-    table = _table("strategy", "committed/round", "TPF", "accepted/round", "forwards/sample", "loop/cut/fail")
+    table = _table(
+        "strategy", "committed / round", "TPF", "accepted / round", "forwards / sample", "loop / cut / fail"
+    )
     for arm in arms:
         c = arm.counters
         forwards = c.get("forwards_per_sample")
         table.add_row(
-            Text(arm.arm),
+            name_text(arm.arm),
             *(_interval(c.get(name)) for name in ("tau_round", "tpf_all", "accepted_draft")),
             _number(forwards.value if forwards else None),
             f"{arm.loops}/{arm.truncated}/{arm.failed}",
@@ -135,7 +151,7 @@ def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
 
 def _group_table(arm: ArmAnalysis) -> Table:
     """Tasks and length buckets all, categories from five samples on; --json has every one."""
-    table = _table("group", "n", "identical", "decode speedup", "committed/round", "TPF")
+    table = _table("group", "n", "identical", "decode speedup", "committed / round", "TPF")
     table.title, table.title_justify = Text(timed_name(arm.arm, arm.speed_base)), "left"
     for row in arm.groups:
         if row.kind in {"task", "length"} or row.n >= SHOWN_GROUP_SIZE:
@@ -191,8 +207,7 @@ def _sentence(arm: ArmComparison) -> Text:
 def _pair_quality(arms: Iterable[ArmComparison]) -> Table:
     table = _table("strategy", "quality, points", "base", "own", "difference", "changed", "sign-flip p")
     for arm in arms:
-        for metric, d in arm.quality.items():
-            table.add_row(Text(arm.own_arm), *_quality_cells(metric, d))
+        _add_quality(table, arm.own_arm, arm.quality)
     return table
 
 
@@ -202,7 +217,7 @@ def _pair_counts(arms: Iterable[ArmComparison]) -> Table:
         counts = [f"{a} -> {b}" for a, b in (arm.failed, arm.truncated, arm.loops)]
         for name, interval in arm.counters.items():
             table.add_row(
-                Text(arm.own_arm),
+                name_text(arm.own_arm),
                 name,
                 _interval(interval, digits=4),
                 f"{arm.comparable} of {arm.n}",
@@ -267,7 +282,7 @@ def _legend(analyses: Iterable[RunAnalysis]) -> Text:
     same = ", of ar at the same batch size (ar:batch=N: over ar, the gain of batching)" if batches else ""
     return Text(
         f"Speedup = sum of ar times / sum of own times over pairs{same}. "
-        "committed/round = tokens a round appended. TPF = decode tokens / decode forwards of every kind. "
+        "committed / round = tokens a round appended. TPF = decode tokens / decode forwards of every kind. "
         f"Brackets: 95% bootstrap over {over}, {METHOD}. Points: 100 is best.",
         style="dim",
     )
@@ -302,5 +317,6 @@ def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for column in columns:
         left = column in {"strategy", "group", "time", "base", "own"} or "differ" in column or "," in column
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
+        justify: JustifyMethod = "left" if left else "right"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=column in WHOLE)
     return table

@@ -15,6 +15,7 @@ from gravbench.arms import batch_of, is_ar
 from gravbench.cli.page_tables import PAGE_LABELS, page_parts
 
 NOT_MEASURED = "-"
+NAME_WIDTH = 18
 
 
 def summary_parts(summary: Summary) -> list[RenderableType]:
@@ -42,7 +43,7 @@ def _quality(summary: Summary) -> Table:
     table.columns[-2].no_wrap = True  # a count and its share stay on one line
     for name, strategy in summary.strategies.items():
         table.add_row(
-            Text(name),
+            name_text(name),
             *(_number(strategy.quality.get(metric), ".4f") for metric in metrics),
             _identical(strategy),
             str(strategy.failed),
@@ -85,13 +86,18 @@ def _speed(summary: Summary) -> Table:
         "strategy", "TPF", "accepted/round", "committed/round", "decode speedup", "request speedup"
     )
     for name, strategy in summary.strategies.items():
-        table.add_row(Text(timed_name(name, strategy.speed_base)), *_speed_cells(strategy))
+        table.add_row(name_text(timed_name(name, strategy.speed_base)), *_speed_cells(strategy))
     return table
 
 
 def timed_name(arm: str, base: str | None) -> str:
     """An arm in a table of speedups: `ar:batch=4 over ar` where the base is not of the same batch size."""
     return f"{arm} over {base}" if base is not None and is_ar(arm) else arm
+
+
+def name_text(arm: str) -> Text:
+    """A strategy's name, broken behind commas where it is long: never inside an option."""
+    return Text(arm if len(arm) <= NAME_WIDTH else arm.replace(",", ",\n"))
 
 
 def _has_batches(summary: Summary) -> bool:
@@ -105,7 +111,7 @@ def _by_task(summary: Summary) -> Table:
             tpf, accepted, _, decode, _ = _speed_cells(part)
             crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
             quality = next((f"{value:.4f}" for value in crops), NOT_MEASURED)  # the task's headline
-            named = Text(timed_name(name, strategy.speed_base))
+            named = name_text(timed_name(name, strategy.speed_base))
             table.add_row(named, task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
 
@@ -169,5 +175,11 @@ def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     left: Sequence[str] = ("strategy", "task", "metric", "group")
     for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", overflow="fold")
+        table.add_column(
+            column,
+            justify="left" if column in left else "right",
+            overflow="fold",
+            no_wrap=column == "strategy",
+            min_width=max(map(len, column.split())),
+        )
     return table

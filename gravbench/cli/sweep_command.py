@@ -15,7 +15,7 @@ from gravbench.analysis.speed import Speedup
 from gravbench.arms import MAX_BATCH
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.running import exit_code, run_plan
-from gravbench.cli.summary_table import timed_name
+from gravbench.cli.summary_table import name_text, timed_name
 from gravbench.errors import UsageError
 from gravbench.runner.options import RunOptions, check_strategies
 from gravbench.store.schema import canonical_json
@@ -68,11 +68,11 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
         "identical",
     ):
         left = column == "strategy"
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
+        table.add_column(column, justify="left" if left else "right", overflow="fold", no_wrap=left)
     for p in curve.points:
         identity = p.identical_to_ar
         table.add_row(
-            Text(timed_name(p.strategy, p.speed_base)),
+            name_text(timed_name(p.strategy, p.speed_base)),
             *((_number(p.requests_per_forward),) if batched else ()),
             *map(_number, (p.accepted_draft, p.tau_round, p.tpf_all)),
             _speedup(p.decode),

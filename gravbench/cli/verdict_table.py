@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gravbench.cli.summary_table import name_text
 from gravbench.gate.github import MARK, by_severity
 from gravbench.gate.verdict import GateReport, Status
 
@@ -35,11 +36,11 @@ def verdict_parts(report: GateReport) -> list[RenderableType]:
     if shown:
         table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
         for column in ("result", "strategy", "rule"):
-            table.add_column(column, no_wrap=column == "result", overflow="fold")
+            table.add_column(column, no_wrap=column != "rule", overflow="fold")
         table.add_column("found", overflow="fold")
         for v in shown:
             mark = Text(MARK[v.status], style=_STYLE[v.status])
-            table.add_row(mark, Text(v.arm), Text(v.rule), Text(v.explanation))
+            table.add_row(mark, name_text(v.arm), Text(v.rule), Text(v.explanation))
         parts.append(table)
     off = [f"{verdict.arm} {verdict.rule}" for verdict in report.verdicts if verdict.status == "off"]
     if off:

@@ -95,7 +95,7 @@ def test_a_run_that_cannot_be_read_is_a_report_in_every_form(
     assert "manifest.json" in Path("summary.md").read_text().rpartition("## Gate")[2]
 
 
-def test_an_older_result_goes_even_when_the_command_is_wrong(workplace: Path) -> None:
+def test_an_older_result_goes_even_when_the_command_is_wrong() -> None:
     Path("gate.xml").write_text("<testsuites/>")
     assert run_command_line(["gate", "--mode", "perhaps", "--junit", "gate.xml"]) == 2
     assert not Path("gate.xml").exists()

@@ -5,7 +5,7 @@ from rich.console import Console
 from run_support import FakeBackend, run_fake
 
 from gravbench.cli.progress import PlainProgress
-from gravbench.cli.summary_table import summary_parts
+from gravbench.cli.summary_table import name_text, summary_parts
 
 
 def rendered(summary, *, width: int = 100) -> str:  # type: ignore[no-untyped-def]
@@ -23,7 +23,9 @@ def test_table_fits_100_columns_without_colour(tmp_path) -> None:  # type: ignor
     assert max(map(len, text.splitlines())) <= 100
     assert "\x1b" not in text
     for word in (
-        *strategies,
+        *strategies[:2],
+        "selfspec:block=32,",
+        "legacy=1",
         "TPF",
         "accepted/round",
         "committed/round",
@@ -78,3 +80,8 @@ def test_plain_progress_tells_what_is_left() -> None:
         "gravbench: 3/4 generations, about 10 s left",
         "gravbench: 4/4 generations, about 0 s left",
     ]
+
+
+def test_a_long_name_breaks_behind_a_comma_alone() -> None:
+    assert name_text("selfspec:block=16,batch=4").plain == "selfspec:block=16,\nbatch=4"
+    assert name_text("selfspec:block=8").plain == "selfspec:block=8"
