@@ -26,7 +26,14 @@ from gravbench.reporting.gate_table import shown_gates
 from gravbench.reporting.packing import packed
 from gravbench.reporting.published import published_table
 from gravbench.reporting.tables import Table, table
-from gravbench.reporting.verdicts import arm_verdicts, conditions, difference_kinds, headline, measured_how
+from gravbench.reporting.verdicts import (
+    arm_verdicts,
+    conditions,
+    difference_kinds,
+    headline,
+    measured_how,
+    unlike_runs,
+)
 from gravbench.reporting.visible import visible
 from gravbench.store.schema import canonical_json
 
@@ -96,6 +103,7 @@ def render_report(document: ReportDocument) -> str:
         script=script,
         policy=content_policy(style, script),
         headline=headline(document),
+        unlike=unlike_runs(document),
         gates=shown_gates(document),
         verdicts=arm_verdicts(document),
         conditions=[(run.name, conditions(run)) for run in document.runs],

@@ -211,6 +211,23 @@ def test_unlike_runs_get_a_banner() -> None:
     assert "Speedup against concurrency" in seen
 
 
+def test_unlike_models_are_said_before_the_claim_and_each_claims_for_itself() -> None:
+    same = loaded(plain_records(4))
+    other = loaded(plain_records(4), model_digest="n" * 64, dtype="bfloat16")
+    page = render_report(document_of(same, other))
+    seen = text_of(page)
+    assert page.index("is not the like of") < page.index('class="headline"')
+    assert f"model: fake ({'m' * 12}) → fake ({'n' * 12})" in seen
+    assert "float32, 1 thread(s) → cpu, bfloat16" in seen
+    (claim,) = html.fromstring(page).xpath("//p[@class='headline']/text()")
+    assert claim.count("as fast as ar of its own run") == 2
+    assert "unchanged against its own ar" in seen
+    alike = render_report(document_of(same, loaded(plain_records(4))))
+    assert "is not the like of" not in alike
+    (claim,) = html.fromstring(alike).xpath("//p[@class='headline']/text()")
+    assert claim.count("as fast as ar of its own run") == 1
+
+
 def batched_document(*arms: str) -> ReportDocument:
     """A run of these arms, each with the records of plain `ar` or `selfspec`."""
     plain = plain_records(4)
