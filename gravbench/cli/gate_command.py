@@ -63,10 +63,20 @@ def gate(
     """
     _clear(junit)
     given = {"--suite": suite, "--model": model, "--data": data, "--referee": referee, "--policy": policy}
-    _check_use(mode, run, reference, {**given, "--mde": with_mde or None})
+    _check_use(mode, run, reference=reference, given={**given, "--mde": with_mde or None})
     fault: GravbenchError | None = None
     try:
-        report = _judge(run, reference, policy, mode, suite, model, data, referee, with_mde)
+        report = _judge(
+            run,
+            reference,
+            policy=policy,
+            mode=mode,
+            suite=suite,
+            model=model,
+            data=data,
+            referee=referee,
+            with_mde=with_mde,
+        )
     except GravbenchError as error:
         fault = error
         report = unjudged(
@@ -88,7 +98,7 @@ def _mode(name: str) -> Mode:
     return next(mode for mode in MODES if mode == name)
 
 
-def _check_use(mode: str, run: Path | None, reference: Path | None, given: Mapping[str, object]) -> None:
+def _check_use(mode: str, run: Path | None, *, reference: Path | None, given: Mapping[str, object]) -> None:
     """`UsageError` for a mode that is none, and for what the mode needs or does not take."""
     if mode not in MODES:
         raise UsageError(f"--mode: '{mode}'", hint=f"One of {', '.join(MODES)}.")
@@ -108,6 +118,7 @@ def _check_use(mode: str, run: Path | None, reference: Path | None, given: Mappi
 def _judge(
     run: Path | None,
     reference: Path | None,
+    *,
     policy: str | None,
     mode: str,
     suite: str | None,
