@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import importlib.metadata
 import os
 import platform
@@ -35,6 +36,13 @@ MAIN_PACKAGES = (
 
 _CPU_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "fma", "f16c")
 _GIT_TIMEOUT_S = 5
+_MACHINE_IDS = (
+    Path("/etc/machine-id"),
+    Path("/var/lib/dbus/machine-id"),
+    Path("/proc/sys/kernel/random/boot_id"),
+)
+_ID_CHARACTERS = 32
+"""Shorter ones are no ids: `uninitialized`, or an empty file in an image."""
 
 
 def capture(environ: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -46,11 +54,34 @@ def capture(environ: Mapping[str, str]) -> dict[str, JsonValue]:
         "packages": dict(sorted(all_packages().items())),
         "os": platform.platform(),
         "cpu": cpu(),
-        "host_sha": hashlib.sha256(socket.gethostname().encode("utf-8")).hexdigest()[:16],
+        "host_sha": host_sha(_machine_id(), socket.gethostname()),
         "variables": {
             name: environ[name] for name in (*LOCATING_VARIABLES, *THREAD_VARIABLES) if name in environ
         },
     }
+
+
+def host_sha(machine_id: str | None, hostname: str) -> str | None:
+    """Equal for two runs of one machine, and no guess at a host name finds it: the machine's id is the key.
+
+    `None` where the machine has no id: a bare name could be looked up.
+    """
+    if machine_id is None:
+        return None
+    keyed = hmac.new(machine_id.encode("utf-8"), b"gravbench\0" + hostname.encode("utf-8"), hashlib.sha256)
+    return keyed.hexdigest()[:16]
+
+
+def _machine_id() -> str | None:
+    """The installation's id, else the id of this boot."""
+    for path in _MACHINE_IDS:
+        try:
+            found = path.read_text(encoding="ascii", errors="replace").strip()
+        except OSError:
+            continue
+        if len(found) >= _ID_CHARACTERS:
+            return found
+    return None
 
 
 def package_version(name: str) -> str | None:

@@ -13,7 +13,7 @@ from gravbench.analysis.run_data import run_data
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import load_with_facts
 from gravbench.errors import DataError, UsageError
-from gravbench.gate.bless import bless_changes, check_blessable, provenance_text, write_reference
+from gravbench.gate.bless import bless_changes, check_blessable, check_whole, provenance_text, write_reference
 from gravbench.gate.reference import RUN_FILE, Reference, load_reference
 from gravbench.scoring import mean_quality
 from gravbench.store.schema import canonical_json
@@ -21,7 +21,16 @@ from gravbench.store.schema import canonical_json
 REFERENCE_ROOT = Path("reference_outputs")
 
 
-def bless(run: Path, *, reason: str, who: str | None, to: Path | None, dry_run: bool, as_json: bool) -> int:
+def bless(
+    run: Path,
+    *,
+    reason: str,
+    who: str | None,
+    to: Path | None,
+    allow_differing: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
     """Print what would change, then (unless a dry run) write `<to>/<suite>/<strategy>/`."""
     if not reason.strip():
         raise UsageError("--reason is empty", hint="Say why this run is what we vouch for now.")
@@ -31,11 +40,12 @@ def bless(run: Path, *, reason: str, who: str | None, to: Path | None, dry_run: 
             f"{root}: no such folder here", hint="Run at the top of a checkout, or give --to DIR."
         )
     loaded = load_with_facts(run)
-    check_blessable(loaded)
+    check_blessable(loaded, allow_differing=allow_differing)
     folder = root / str(loaded.manifest.identity["suite"])
     changes = bless_changes(loaded, _existing(folder))
     if not as_json:
         print_tables(*(Text(line) for change in changes for line in _lines(change.arm, change.lines)))
+    check_whole(loaded, folder)
     data = run_data(loaded.manifest.protocol)
     written: list[Path] = []
     if not dry_run:

@@ -3,10 +3,10 @@ needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +26,8 @@ NOT_MEASURED = "-"
 SHOWN_FIELDS = 12
 SHOWN_DIFFERENCES = 5
 SHOWN_GROUP_SIZE = 5
+WHOLE = frozenset({"quality, points", "own / base on common tokens"})
+"""Columns of words that are never broken; strategies break at their options. Numbers and heads beside them break at blanks."""
 
 
 def comparison_parts(comparison: Comparison) -> list[RenderableType]:
@@ -116,9 +118,21 @@ def _speed_table(analysis: RunAnalysis) -> Table:
 def _quality_table(arms: Sequence[ArmAnalysis]) -> Table:
     table = _table("strategy", "quality, points", "ar", "own", "difference", "changed", "sign-flip p")
     for arm in arms:
-        for metric, d in arm.quality.items():
-            table.add_row(ArmName(arm.arm), *_quality_cells(metric, d))
+        _add_quality(table, arm.arm, arm.quality)
     return table
+
+
+def _add_quality(table: Table, arm: str, quality: Mapping[str, QualityDifference]) -> None:
+    """A row for each metric in which a sample changed; one says that the others did not."""
+    for metric, d in quality.items():
+        if d.changed:
+            table.add_row(ArmName(arm), *_quality_cells(metric, d))
+    same = [d for d in quality.values() if not d.changed]
+    if same:
+        others = "all" if len(same) == len(quality) else "the other"
+        metrics = f"{others} {len(same)} metrics" if len(quality) > 1 else next(iter(quality))
+        levels = (f"{same[0].base:.2f}", f"{same[0].own:.2f}") if len(quality) == 1 else ("", "")
+        table.add_row(ArmName(arm), metrics, *levels, "unchanged", f"0 of {max(d.n for d in same)}", "")
 
 
 def _quality_cells(metric: str, d: QualityDifference) -> tuple[str, ...]:
@@ -127,7 +141,9 @@ def _quality_cells(metric: str, d: QualityDifference) -> tuple[str, ...]:
 
 
 def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
-    table = _table("strategy", "committed/round", "TPF", "accepted/round", "forwards/sample", "loop/cut/fail")
+    table = _table(
+        "strategy", "committed / round", "TPF", "accepted / round", "forwards / sample", "loop / cut / fail"
+    )
     for arm in arms:
         c = arm.counters
         forwards = c.get("forwards_per_sample")
@@ -142,7 +158,7 @@ def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
 
 def _group_table(arm: ArmAnalysis) -> Table:
     """Tasks and length buckets all, categories from five samples on; --json has every one."""
-    table = _table("group", "n", "same tokens", "decode speedup", "committed/round", "TPF")
+    table = _table("group", "n", "same tokens", "decode speedup", "committed / round", "TPF")
     table.title, table.title_justify = Text(timed_name(arm.arm, arm.speed_base)), "left"
     for row in arm.groups:
         if row.kind in {"task", "length"} or row.n >= SHOWN_GROUP_SIZE:
@@ -215,8 +231,7 @@ def by_chance(limit: float | None) -> str:
 def _pair_quality(arms: Iterable[ArmComparison]) -> Table:
     table = _table("strategy", "quality, points", "base", "own", "difference", "changed", "sign-flip p")
     for arm in arms:
-        for metric, d in arm.quality.items():
-            table.add_row(ArmName(arm.own_arm), *_quality_cells(metric, d))
+        _add_quality(table, arm.own_arm, arm.quality)
     return table
 
 
@@ -293,7 +308,7 @@ def _legend(analyses: Iterable[RunAnalysis]) -> Text:
     same = ", of ar at the same batch size (ar:batch=N: over ar, the gain of batching)" if batches else ""
     return Text(
         f"Speedup = sum of ar times / sum of own times over pairs{same}. "
-        "committed/round = tokens a round appended. TPF = decode tokens / decode forwards of every kind. "
+        "committed / round = tokens a round appended. TPF = decode tokens / decode forwards of every kind. "
         f"Brackets: 95% bootstrap over {over}, {METHOD}; none on fewer than five. Points: 100 is best. "
         "Same tokens = equal token ids and stop reason.",
         style="dim",
@@ -336,5 +351,6 @@ def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for column in columns:
         left = column in {"strategy", "group", "time", "base", "own"} or "differ" in column or "," in column
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
+        justify: JustifyMethod = "left" if left else "right"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=column in WHOLE)
     return table

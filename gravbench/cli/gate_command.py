@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from gravbench.analysis.run_data import run_data
+from gravbench.cli.entry import report as say_error
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
 from gravbench.cli.references import policy_of, shipped_reference
 from gravbench.cli.run_loading import load_with_facts, set_up_referee
 from gravbench.cli.verdict_table import verdict_parts
-from gravbench.errors import UsageError
+from gravbench.errors import GravbenchError, UsageError
 from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.github import step_summary, workflow_commands
 from gravbench.gate.junit import junit_xml
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, load_reference
-from gravbench.gate.verdict import GateReport, Mode
+from gravbench.gate.verdict import GateReport, Mode, unjudged
 from gravbench.pipeline import suite_digest
 from gravbench.regions import PageSample
-from gravbench.runner.options import RunOptions
+from gravbench.runner.options import RunOptions, options_of
 from gravbench.runner.pages import data_document, references_sha
 from gravbench.runner.suite_data import open_suite_data
 from gravbench.store.files import disk_error, make_folder, write_atomic
@@ -35,6 +37,12 @@ from gravbench.store.schema import GenRecord, ScoreRecord, canonical_json
 from gravbench.suites.manifest import load_suite
 
 MODES: tuple[Mode, ...] = get_args(Mode)
+TAKEN: dict[Mode, frozenset[str]] = {
+    "candidate": frozenset({"--policy", "--referee", "--mde"}),
+    "rescore": frozenset({"--suite", "--data"}),
+    "regenerate": frozenset({"--suite", "--model", "--data", "--policy"}),
+}
+"""Options that mean something in a mode; any other is refused rather than passed over."""
 
 
 def gate(
@@ -51,44 +59,100 @@ def gate(
     junit: Path | None,
     as_json: bool,
 ) -> int:
-    """Judge, print, tell JUnit and GitHub; returns the report's exit code."""
+    """Judge, print, tell JUnit and GitHub; returns the report's exit code.
+
+    What cannot be loaded is a report too, in every form, before the error is raised.
+    """
+    _clear(junit)
+    given = {"--suite": suite, "--model": model, "--data": data, "--referee": referee, "--policy": policy}
+    _check_use(mode, run, reference=reference, given={**given, "--mde": with_mde or None})
+    fault: GravbenchError | None = None
+    try:
+        report = _judge(
+            run,
+            reference,
+            policy=policy,
+            mode=mode,
+            suite=suite,
+            model=model,
+            data=data,
+            referee=referee,
+            with_mde=with_mde,
+        )
+    except GravbenchError as error:
+        fault = error
+        report = unjudged(
+            _mode(mode), error, candidate=None if run is None else run.name, reference=reference
+        )
+    if as_json:
+        print_json(canonical_json(report.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    else:
+        print_tables(*verdict_parts(report))
+    unwritten = _publish(report, junit)
+    if fault is not None:
+        raise fault
+    if unwritten and not report.exit_code:
+        raise unwritten[0]
+    return report.exit_code
+
+
+def _mode(name: str) -> Mode:
+    return next(mode for mode in MODES if mode == name)
+
+
+def _check_use(mode: str, run: Path | None, *, reference: Path | None, given: Mapping[str, object]) -> None:
+    """`UsageError` for a mode that is none, and for what the mode needs or does not take."""
     if mode not in MODES:
         raise UsageError(f"--mode: '{mode}'", hint=f"One of {', '.join(MODES)}.")
     if (run is None) == (mode == "candidate"):
         needs = "needs a run folder" if run is None else "takes no run folder"
         raise UsageError(f"gate --mode {mode} {needs}", hint="gravbench gate RUN --reference DIR")
+    if run is None and reference is None:
+        raise UsageError("gate: --reference is missing", hint="For example reference_outputs/smoke.")
+    useless = [name for name, value in given.items() if value is not None and name not in TAKEN[_mode(mode)]]
+    if useless:
+        raise UsageError(
+            f"gate --mode {mode} takes no {useless[0]}",
+            hint=f"Leave it out. This mode takes {', '.join(sorted(TAKEN[_mode(mode)]))}.",
+        )
+
+
+def _judge(
+    run: Path | None,
+    reference: Path | None,
+    *,
+    policy: str | None,
+    mode: str,
+    suite: str | None,
+    model: str | None,
+    data: Path | None,
+    referee: str | None,
+    with_mde: bool,
+) -> GateReport:
     loaded = load_reference(_reference_folder(reference, run))
     extra: tuple[str | Path, ...] = () if policy is None else (policy,)
-    if mode == "candidate":
-        assert run is not None
-        candidate = load_with_facts(run)
-        with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
-            setup = set_up_referee(referee, candidate, crops=Path(crops))
-            report = judge_candidate(
-                candidate,
-                loaded,
-                lambda arm: policy_of(arm, extra),
-                referee=setup.referee,
-                tau=setup.tau,
-                with_mde=with_mde,
-            )
-    elif mode == "rescore":
-        report = _rescore(loaded, suite, data)
-    else:
-        report = _regenerate(loaded, suite, model, data, load_policy(extra))
-    _publish(report, junit)
-    if as_json:
-        print_json(canonical_json(report.model_dump(mode="json", by_alias=True, exclude_none=True)))
-    else:
-        print_tables(*verdict_parts(report))
-    return report.exit_code
+    if mode == "rescore":
+        return _rescore(loaded, suite, data)
+    if mode == "regenerate":
+        return _regenerate(loaded, suite, model, data, load_policy(extra))
+    assert run is not None
+    candidate = load_with_facts(run)
+    with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
+        setup = set_up_referee(referee, candidate, crops=Path(crops))
+        return judge_candidate(
+            candidate,
+            loaded,
+            lambda arm: policy_of(arm, extra),
+            referee=setup.referee,
+            tau=setup.tau,
+            with_mde=with_mde,
+        )
 
 
 def _reference_folder(given: Path | None, run: Path | None) -> Path:
     if given is not None:
         return given
-    if run is None:
-        raise UsageError("gate: --reference is missing", hint="For example reference_outputs/smoke.")
+    assert run is not None
     return shipped_reference(str(RunDirectory(run).manifest().identity["suite"]))
 
 
@@ -126,26 +190,15 @@ def _regenerate(
     from gravbench.runner.path import run as run_path
 
     identity = next(iter(reference.arms.values())).run.identity
-    limit, seed, threads = identity.get("limit"), identity["seed"], identity["threads"]
-    layout = identity.get("layout")
-    assert isinstance(seed, int)
-    assert isinstance(threads, int)
     loaded = load_suite(suite or reference.suite)
     progress = make_progress(quiet=False)
     with tempfile.TemporaryDirectory(prefix="gravbench-gate-") as folder:
-        options = RunOptions(
+        options = replace(
+            options_of(identity, tuple(sorted(reference.arms))),
             suite=suite or reference.suite,
-            strategies=tuple(sorted(reference.arms)),
             model=model,
-            backend=str(identity["backend"]),
-            device=str(identity["device"]),
-            dtype=str(identity["dtype"]),
             out=Path(folder),
-            limit=limit if isinstance(limit, int) else None,
             data=data,
-            layout=str(layout["name"]) if isinstance(layout, dict) else "ground-truth",
-            seed=seed,
-            threads=threads,
             argv=("gravbench", "gate", "--mode", "regenerate"),
         )
         opened = open_suite_data(options, loaded, note=progress.note)
@@ -161,18 +214,52 @@ def _regenerate(
         return judge_regenerated(load_with_facts(Path(folder)), reference, policy)
 
 
-def _publish(report: GateReport, junit: Path | None) -> None:
-    """JUnit file, GitHub step summary and annotations; the latter two only where GitHub asks for them."""
-    if junit is not None:
-        make_folder(junit.parent)
-        write_atomic(junit, junit_xml(report))
+def _clear(junit: Path | None) -> None:
+    """What an earlier gate wrote must not stand for this one, however this one ends."""
+    if junit is not None and junit.is_file():
+        with contextlib.suppress(OSError):
+            junit.unlink()
+
+
+def _publish(report: GateReport, junit: Path | None) -> list[GravbenchError]:
+    """JUnit file, GitHub step summary and annotations; the latter two only where GitHub asks for them.
+
+    A place that cannot be written is said at once and returned: it takes nothing from the others.
+    """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    unwritten = [
+        error
+        for write in (lambda: _write_junit(report, junit), lambda: _append_summary(report, summary))
+        if (error := _tried(write)) is not None
+    ]
+    if report.exit_code:
+        for error in unwritten:
+            say_error(error.message, error.hint)
+    if summary or os.environ.get("GITHUB_ACTIONS") == "true":
+        with contextlib.suppress(BrokenPipeError):
+            for line in workflow_commands(report):
+                print(line, file=sys.stderr)
+    return unwritten
+
+
+def _tried(write: Callable[[], None]) -> GravbenchError | None:
+    try:
+        write()
+    except GravbenchError as error:
+        return error
+    return None
+
+
+def _write_junit(report: GateReport, junit: Path | None) -> None:
+    if junit is not None:
+        make_folder(junit.parent, option="--junit")
+        write_atomic(junit, junit_xml(report), option="--junit")
+
+
+def _append_summary(report: GateReport, summary: str | None) -> None:
     if summary:
         try:
             with Path(summary).open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(step_summary(report))
         except OSError as error:
-            raise disk_error(error, Path(summary)) from error
-    if summary or os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in workflow_commands(report):
-            print(line, file=sys.stderr)
+            raise disk_error(error, Path(summary), option="GITHUB_STEP_SUMMARY") from error

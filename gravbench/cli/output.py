@@ -1,9 +1,14 @@
-"""Results on stdout: one JSON document, or tables no wider than 100 columns that read well without colour."""
+"""Results on stdout: one JSON document, or tables no wider than 100 columns that read well without colour.
+
+A reader that has gone (`| head`) ends the output, not the command: its exit code is its own.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -12,16 +17,24 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Text
 
+from gravbench.cli.streams import forget_reader
 from gravbench.printable import printable
 
 WIDTH = 100
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Instead of rich's own, which leaves with exit code 1."""
+        forget_reader()
+
+
 def print_json(document: bytes) -> None:
     """Write one JSON document and a newline to stdout, as UTF-8 whatever the locale."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
-    sys.stdout.buffer.flush()
+    with _whoever_reads():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
+        sys.stdout.buffer.flush()
 
 
 @dataclass(frozen=True)
@@ -68,8 +81,17 @@ class _Harmless:
 
 def print_tables(*parts: RenderableType) -> None:
     """Print tables and lines to stdout."""
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=False)
+    console = _Console(file=sys.stdout, highlight=False, soft_wrap=False)
     console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
-    for part in parts:
-        console.print(_Harmless(part))
-    sys.stdout.flush()
+    with _whoever_reads():
+        for part in parts:
+            console.print(_Harmless(part))
+        sys.stdout.flush()
+
+
+@contextmanager
+def _whoever_reads() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        forget_reader()

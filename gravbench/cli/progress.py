@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -61,7 +62,8 @@ class PlainProgress:
             self.note(f"{self._done}/{self._total} generations, about {left} left")
 
     def note(self, message: str) -> None:
-        print(f"gravbench: {printable(message)}", file=self._stream, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # nobody reads on; the work goes on
+            print(f"gravbench: {printable(message)}", file=self._stream, flush=True)
 
     def stop(self) -> None: ...
 

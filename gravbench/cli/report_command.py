@@ -70,7 +70,8 @@ def report(
         document = build_document(inputs, title=title, commands=(shlex.join(argv),))
     written = []
     if publish is not None:
-        written += publish_report(document, root=root, folder=published_folder(document, publish))
+        folder = published_folder(document, publish)
+        written += publish_report(document, root=root, folder=folder, working=Path.cwd())
     if out is not None:
         make_folder(out.parent)
         write_atomic(out, render_report(document).encode("utf-8"))

@@ -182,5 +182,10 @@ def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     left: Sequence[str] = ("strategy", "task", "metric", "group")
     for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", overflow="fold")
+        table.add_column(
+            column,
+            justify="left" if column in left else "right",
+            overflow="fold",
+            min_width=max(map(len, column.split())),
+        )
     return table

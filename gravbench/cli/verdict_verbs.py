@@ -164,13 +164,18 @@ def bless(
         Path | None,
         typer.Option(help="Root of reference outputs. Default: reference_outputs/ here.", show_default=False),
     ] = None,
+    allow_differing: Annotated[
+        bool, typer.Option("--allow-differing", help="Bless strategies whose text is not that of ar.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
     json: JsonFlag = False,
 ) -> int:
     """Print what would change in the reference outputs, then write them from a run."""
     from gravbench.cli import bless_command
 
-    return bless_command.bless(run, reason=reason, who=who, to=to, dry_run=dry_run, as_json=json)
+    return bless_command.bless(
+        run, reason=reason, who=who, to=to, allow_differing=allow_differing, dry_run=dry_run, as_json=json
+    )
 
 
 @app.command()

@@ -14,10 +14,12 @@ from pathlib import Path
 import orjson
 from pydantic import JsonValue
 
+from gravbench.analysis.equality import is_identical
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_data import RunData, run_data
 from gravbench.analysis.run_difference import identity_differences, sample_problem
 from gravbench.analysis.speed import summarise_counters
+from gravbench.arms import identity_base
 from gravbench.errors import NotComparableError
 from gravbench.gate.reference import (
     DATA_FILES,
@@ -50,6 +52,7 @@ COUNTED = (
     "accepted_draft",
     "tau_round",
 )
+SHIPPED_MODEL = "gravity-tiny"
 MAIN_PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "rapidfuzz")
 
 
@@ -74,14 +77,64 @@ def bless_changes(run: LoadedRun, reference: Reference | None) -> tuple[BlessCha
     )
 
 
-def check_blessable(run: LoadedRun) -> None:
-    """A run with failed samples vouches for nothing (exit 3)."""
+def check_blessable(run: LoadedRun, *, allow_differing: bool = False) -> None:
+    """A run vouches for something when all samples succeeded, its command can be said, and (unless allowed)
+    every strategy wrote what ar wrote; `NotComparableError` (exit 3) otherwise."""
     failed = sorted({u.sample_id for u in run.units for r in u.records.values() if r.status != "ok"})
     if failed:
         raise NotComparableError(
             f"{run.name}: {len(failed)} samples failed, first {failed[0]}",
             hint="Bless a run in which every sample succeeded.",
         )
+    _check_command(run)
+    differing = [] if allow_differing else _differing(run)
+    if differing:
+        raise NotComparableError(
+            f"{run.name}: not the text of ar: {'; '.join(differing)}",
+            hint="Its own gate would fail at ar_identity: find the cause, or add --allow-differing.",
+        )
+
+
+def check_whole(run: LoadedRun, folder: Path) -> None:
+    """A reference comes whole from one run: strategies that would stay behind are refused (exit 3)."""
+    own = {arm_folder(arm) for arm in run.arms}
+    left = sorted({path.parent.name for path in folder.glob(f"*/{RUN_FILE}")} - own)
+    if left:
+        raise NotComparableError(
+            f"{folder}: has {', '.join(left)}, which {run.name} has not; a reference comes from one run",
+            hint="Run these strategies too, or remove their folders first.",
+        )
+
+
+def _check_command(run: LoadedRun) -> None:
+    """Runs from before their selection was kept, and runs on changed data, cannot be asked for again."""
+    identity, data = run.manifest.identity, run.manifest.protocol.get("data")
+    for option in ("--pages", "--stratify"):
+        given = any(word.partition("=")[0] == option for word in run.manifest.argv)
+        if given and option.removeprefix("--") not in identity:
+            raise NotComparableError(
+                f"{run.name}: was made with {option}, and its manifest does not say which",
+                hint="Run it again with this version, then bless that run.",
+            )
+    if isinstance(data, dict) and data.get("drifted"):
+        raise NotComparableError(
+            f"{run.name}: was made on a changed copy of the data ({data.get('label')})",
+            hint="Bless a run on the data the suite names.",
+        )
+
+
+def _differing(run: LoadedRun) -> list[str]:
+    """`selfspec in 2 of 14 samples, first s-1`, a strategy each."""
+    found = []
+    for arm in run.arms:
+        base = identity_base(arm, run.arms)
+        if base is None:
+            continue
+        pairs = [(unit.records[base], unit.records[arm]) for unit in run.units]
+        names = [own.sample_id for ar, own in pairs if not is_identical(ar, own)]
+        if names:
+            found.append(f"{arm} in {len(names)} of {len(pairs)} samples, first {names[0]}")
+    return found
 
 
 def write_reference(
@@ -94,22 +147,22 @@ def write_reference(
     written = []
     for arm in run.arms:
         target = folder / arm_folder(arm)
-        make_folder(target)
+        make_folder(target, option="--to")
         records = run.records(arm)
-        write_atomic(target / DATA_FILES[0], _lines([_prediction(r) for r in records]))
-        write_atomic(target / DATA_FILES[1], _lines([_counters(r) for r in records]))
+        write_atomic(target / DATA_FILES[0], _lines([_prediction(r) for r in records]), option="--to")
+        write_atomic(target / DATA_FILES[1], _lines([_counters(r) for r in records]), option="--to")
         scores = [score for own in run.unit_scores(arm) for score in sorted(own, key=lambda s: s.metric)]
-        write_atomic(target / DATA_FILES[2], _lines(scores))
+        write_atomic(target / DATA_FILES[2], _lines(scores), option="--to")
         if not (target / TOLERANCES_FILE).exists():
-            write_atomic(target / TOLERANCES_FILE, _empty_tolerances(run, arm).encode())
-        write_atomic(target / "PROVENANCE.toml", provenance.encode())
+            write_atomic(target / TOLERANCES_FILE, _empty_tolerances(run, arm).encode(), option="--to")
+        write_atomic(target / "PROVENANCE.toml", provenance.encode(), option="--to")
         description = _run_record(run, arm, quality[arm], target)
         absent = {"data"} if description.data is None else None
         pretty = orjson.dumps(
             description.model_dump(mode="json", by_alias=True, exclude=absent),
             option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
         )
-        write_atomic(target / RUN_FILE, pretty)
+        write_atomic(target / RUN_FILE, pretty, option="--to")
         written.append(target)
     return written
 
@@ -125,7 +178,7 @@ def provenance_text(run: LoadedRun, *, reason: str, who: str, date: str) -> str:
         "reason": reason,
         "who": who,
         "date": date,
-        "command": command_of(run.manifest.identity),
+        "command": command_of(run.manifest.identity, model=_model_name(run)),
         "data": None if data is None else data.label,
         "gravbench": environment.get("gravbench"),
         "commit": git.get("commit") if isinstance(git, dict) else None,
@@ -141,25 +194,44 @@ def provenance_text(run: LoadedRun, *, reason: str, who: str, date: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def command_of(identity: Mapping[str, JsonValue]) -> str:
-    """The `gravbench run` that asks the same question; folders of the machine it ran on are left out."""
+def command_of(identity: Mapping[str, JsonValue], *, model: str | None = None) -> str:
+    """The `gravbench run` that asks the same question; folders of the machine it ran on are left out.
+
+    `model` is the name of the checkpoint. Where it, or that of a layout, is not shipped, the name alone
+    stands: the digest in run.json says which it was.
+    """
     words = ["gravbench", "run", "--suite", str(identity["suite"])]
-    strategies = identity["strategies"]
+    strategies, layout = identity["strategies"], identity.get("layout")
     assert isinstance(strategies, list)
     for strategy in strategies:
         words += ["--strategy", str(strategy)]
-    for option, field, default in (
-        ("--backend", "backend", "transformers"),
-        ("--device", "device", "cpu"),
-        ("--dtype", "dtype", "float32"),
-        ("--limit", "limit", None),
-        ("--seed", "seed", 0),
-        ("--threads", "threads", 1),
+    if not isinstance(layout, dict):
+        layout = {}
+    for option, value, default in (
+        ("--model", model, SHIPPED_MODEL),
+        ("--backend", identity.get("backend"), "transformers"),
+        ("--device", identity.get("device"), "cpu"),
+        ("--dtype", identity.get("dtype"), "float32"),
+        ("--limit", identity.get("limit"), None),
+        ("--stratify", identity.get("stratify"), None),
+        ("--pages", identity.get("pages"), None),
+        ("--layout", layout.get("name"), "ground-truth"),
+        ("--layout-model", layout.get("model"), None),
+        ("--in-flight", identity.get("in_flight"), 1),
+        ("--seed", identity.get("seed"), 0),
+        ("--threads", identity.get("threads"), 1),
     ):
-        value = identity.get(field)
         if value is not None and value != default:
             words += [option, str(value)]
+    if str(identity.get("engine")).endswith(", CUDA graphs"):
+        words.append("--cuda-graphs")
     return shlex.join(words)
+
+
+def _model_name(run: LoadedRun) -> str | None:
+    """The checkpoint's name; `None` for the toy, whose table is part of the backend unless it is named."""
+    name = run.manifest.model.get("model")
+    return None if name is None or run.manifest.identity.get("backend") == name else str(name)
 
 
 def _change(run: LoadedRun, arm: str, reference: Reference | None) -> BlessChange:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
 from gravbench.analysis.mde import DetectableEffect
 from gravbench.analysis.run_data import RunData
-from gravbench.errors import NotComparableError, VerificationError
+from gravbench.errors import GravbenchError, NotComparableError, VerificationError
 from gravbench.records import Record
 
 Status = Literal["pass", "inconclusive", "warn", "missing", "fail", "off"]
@@ -76,6 +77,23 @@ def outcome_of(verdicts: Sequence[Verdict], problems: Sequence[str]) -> tuple[Ou
     if "missing" in statuses or not statuses - {"off"}:
         return "not-comparable", NotComparableError.exit_code
     return "pass", 0
+
+
+def unjudged(
+    mode: Mode, error: GravbenchError, *, candidate: str | None, reference: Path | None
+) -> GateReport:
+    """What is said when run or reference could not be loaded: its problem, under the error's exit code."""
+    problem = error.message if error.hint is None else f"{error.message}. {error.hint}"
+    return GateReport(
+        mode=mode,
+        suite=reference.name if reference is not None else "unknown",
+        candidate=candidate,
+        reference=str(reference) if reference is not None else "the reference outputs of its suite",
+        outcome="not-comparable",
+        exit_code=error.exit_code,
+        verdicts=(),
+        problems=(problem,),
+    )
 
 
 def at_level(verdict: Verdict, level: Level) -> Verdict:

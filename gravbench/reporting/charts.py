@@ -40,6 +40,11 @@ class Named:
     arm: ArmAnalysis
 
     @property
+    def among_runs(self) -> bool:
+        """Whether the document holds other runs too."""
+        return self.label != self.part.arm
+
+    @property
     def against(self) -> str:
         """The `ar` arm that text and quality are held against."""
         return self.arm.base or AR

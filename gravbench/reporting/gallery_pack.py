@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gravbench.analysis.divergence import first_divergence
 from gravbench.analysis.overall_difference import points
-from gravbench.arms import is_ar, speed_base
+from gravbench.arms import identity_base, is_ar, speed_base
 from gravbench.reporting.document import Answer, GallerySample, ReportDocument
 from gravbench.reporting.packing import packed
 from gravbench.reporting.tables import milliseconds
 from gravbench.reporting.token_strip import strip_rounds
 from gravbench.reporting.visible import visible
-from gravbench.reporting.word_diff import word_diff
+from gravbench.reporting.word_diff import Segment, word_diff
 
 CHUNK = 32
 CHUNK_CHARACTERS = 400_000
@@ -99,7 +100,7 @@ def _sample(sample: GallerySample, document: ReportDocument, *, several: bool) -
     answers: list[dict[str, Any]] = []
     first: dict[str, int] = {}
     for number, answer in enumerate(sample.answers):
-        shown = _answer(answer, sample.reference, document, several=several)
+        shown = _answer(answer, sample, document, several=several)
         if answer.text in first:
             shown |= {"same": first[answer.text], "diff": None}
         else:
@@ -119,11 +120,13 @@ def _sample(sample: GallerySample, document: ReportDocument, *, several: bool) -
 
 
 def _answer(
-    answer: Answer, reference: str | None, document: ReportDocument, *, several: bool
+    answer: Answer, sample: GallerySample, document: ReportDocument, *, several: bool
 ) -> dict[str, Any]:
+    """Differences are found in the texts as they are, and only then made visible."""
+    reference = sample.reference
     run = document.runs[answer.run].name
-    text = visible(answer.text)
-    diff = word_diff(visible(reference), text) if reference is not None else (("=", text),) if text else ()
+    plain: tuple[Segment, ...] = (("=", answer.text),) if answer.text else ()
+    diff = plain if reference is None else word_diff(reference, answer.text)
     return {
         "label": visible(f"{run} · {answer.arm}" if several else answer.arm),
         "run": answer.run,
@@ -136,7 +139,8 @@ def _answer(
         "scores": [[m, "unscored" if v is None else f"{v:.4f}"] for m, v in sorted(answer.scores.items())],
         "reasons": [visible(f"{m}: {r}") for m, r in sorted(answer.reasons.items())],
         "same": None,
-        "diff": diff,
+        "diff": [(kind, _shown(kind, text)) for kind, text in diff],
+        "split": _split(answer, sample, document),
         "ids": answer.token_ids,
         **_strip(answer),
     }
@@ -155,6 +159,45 @@ def _strip(answer: Answer) -> dict[str, Any]:
         start += count
     spelled = sum(len(r.kinds) for r in rounds) + sum(1 for tokens, _ in answer.requests if tokens)
     return {"strip": calls, "aligned": start == len(rounds) and spelled == len(answer.token_ids)}
+
+
+def _shown(kind: str, text: str) -> str:
+    """A segment as it is shown; one of white space alone, gone or new, in signs."""
+    return _blanks(text) if kind != "=" and text.isspace() else visible(text)
+
+
+def _blanks(text: str) -> str:
+    signs = {" ": "␣", "\n": "⏎\n", "\t": "⇥\t"}
+    return "".join(signs.get(letter, f"⟨U+{ord(letter):04X}⟩") for letter in text)
+
+
+def _split(answer: Answer, sample: GallerySample, document: ReportDocument) -> dict[str, Any] | None:
+    """Where an answer parts from the ar answer it is held against, and what the audit says of the place.
+
+    `at` counts tokens of the whole answer; it is the answer's length where the other goes on.
+    """
+    siblings = {a.arm: a for a in sample.answers if a.run == answer.run}
+    base = siblings.get(identity_base(answer.arm, siblings) or "")
+    if base is None or {answer.status, base.status} != {"ok"}:
+        return None
+    at = first_divergence(base.token_ids, answer.token_ids)
+    if at is None:
+        return None
+    other = base.token_ids[at] if at < len(base.token_ids) else None
+    judged = _judged(answer, (sample.sample_id, sample.rep), document)
+    return {"at": at, "base": base.arm, "other": other, "judged": judged}
+
+
+def _judged(answer: Answer, key: tuple[str, int], document: ReportDocument) -> str:
+    """`near-tie, logit margin 3.1e-05`, or that no referee was asked."""
+    arms = document.runs[answer.run].analysis.arms
+    audits = [arm.identity for arm in arms if arm.arm == answer.arm and arm.identity is not None]
+    found = next((d for a in audits for d in a.differences if (d.sample_id, d.rep) == key), None)
+    if found is None or found.kind == "unjudged":
+        return "no referee was asked for the margin"
+    if found.opinion is None:
+        return found.kind
+    return f"{found.kind}, logit margin {found.opinion.gap:.2g}"
 
 
 def _piece(text: str) -> str:

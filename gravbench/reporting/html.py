@@ -23,10 +23,17 @@ from gravbench.reporting.definitions import DEFINITIONS
 from gravbench.reporting.document import ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import pack_gallery
 from gravbench.reporting.gate_table import shown_gates
-from gravbench.reporting.packing import packed
+from gravbench.reporting.packing import embedded, packed
 from gravbench.reporting.published import published_table
 from gravbench.reporting.tables import Table, table
-from gravbench.reporting.verdicts import arm_verdicts, conditions, difference_kinds, headline, measured_how
+from gravbench.reporting.verdicts import (
+    arm_verdicts,
+    conditions,
+    difference_kinds,
+    headline,
+    measured_how,
+    unlike_runs,
+)
 from gravbench.reporting.visible import visible
 from gravbench.store.schema import canonical_json
 
@@ -41,6 +48,8 @@ HASHES = ("suite_sha", "samples_sha", "model_digest", "scorer")
 
 INLINE_CELLS = 850
 """Cells that may stand in the page from the start, all tables together; the rest is packed."""
+PRINTED_ROWS = 60
+"""Longer tables are a line in print: nobody reads 1,651 rows on paper."""
 FOLDED_CELLS = 30
 """Of a table that is folded away anyway."""
 
@@ -50,6 +59,8 @@ class Packs:
     """Tables of one page that are built on demand, by key, in the order they were met."""
 
     tables: dict[str, str] = field(default_factory=dict)
+    printed: set[str] = field(default_factory=set)
+    """Keys of the tables that are small enough to be printed with the page: plain JSON."""
     inline_cells: int = 0
 
     def takes(self, given: Table, *, folded: bool) -> bool:
@@ -62,17 +73,20 @@ class Packs:
     def key(self, given: Table) -> str:
         """Pack a table; returns the id of its data."""
         name = f"pack-{len(self.tables)}"
-        self.tables[name] = packed(
-            {
-                "columns": given.columns,
-                "left": sorted(given.left),
-                "tints": [[cell.css or "" for cell in row] for row in given.rows]
-                if any(cell.css for row in given.rows for cell in row)
-                else None,
-                "caption": visible(given.caption),
-                "rows": [[visible(cell.text) for cell in row] for row in given.rows],
-            }
-        )
+        value = {
+            "columns": given.columns,
+            "left": sorted(given.left),
+            "tints": [[cell.css or "" for cell in row] for row in given.rows]
+            if any(cell.css for row in given.rows for cell in row)
+            else None,
+            "caption": visible(given.caption),
+            "rows": [[visible(cell.text) for cell in row] for row in given.rows],
+        }
+        if len(given.rows) <= PRINTED_ROWS:
+            self.printed.add(name)
+            self.tables[name] = embedded(value)
+        else:
+            self.tables[name] = packed(value)
         return name
 
 
@@ -96,6 +110,7 @@ def render_report(document: ReportDocument) -> str:
         script=script,
         policy=content_policy(style, script),
         headline=headline(document),
+        unlike=unlike_runs(document),
         gates=shown_gates(document),
         verdicts=arm_verdicts(document),
         conditions=[(run.name, conditions(run)) for run in document.runs],

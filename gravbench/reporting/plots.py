@@ -30,6 +30,8 @@ LOG_TICKS = (
 """Ratio of largest to smallest value up to which a logarithmic axis has these ticks in a decade."""
 DOT = "#3f83c9"
 """Rasterised marks cannot follow the theme: a blue that reads on white and on black."""
+DOT_ALPHA = 0.9
+"""One dot stands out by more than 3:1 on either ground."""
 
 _STYLE = {
     "svg.fonttype": "none",
@@ -136,7 +138,7 @@ def scatter_chart(
     `guides` are lines y = x / g for a logarithmic x; `steps` are (from, to, height).
     """
     with _figure() as (figure, axes):
-        axes.scatter(x, y, s=14, color=DOT, alpha=0.6, linewidths=0, rasterized=True)
+        axes.scatter(x, y, s=14, color=DOT, alpha=DOT_ALPHA, linewidths=0, rasterized=True)
         axes.set_yscale("log")
         _plain_log_ticks(axes.yaxis, min(y), max(y))
         if log_x:

@@ -8,6 +8,7 @@ from pathlib import Path
 from gravbench.errors import DataError, UsageError
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.html import render_report
+from gravbench.reporting.public_view import public
 from gravbench.reporting.verdicts import headline
 from gravbench.reporting.visible import visible
 from gravbench.store.files import make_folder, parse_record, write_atomic
@@ -24,11 +25,14 @@ def published_folder(document: ReportDocument, slug: str) -> str:
     return f"{document.runs[0].created_utc[:7]}-{slug}"
 
 
-def publish_report(document: ReportDocument, *, root: Path, folder: str) -> list[Path]:
-    """Write both files, then the list of everything published below `root`."""
+def publish_report(document: ReportDocument, *, root: Path, folder: str, working: Path) -> list[Path]:
+    """Write both files, then the list of everything published below `root`.
+
+    Paths stay as far as they lie below `working`; the machine is not named.
+    """
     target = root / folder
-    make_folder(target)
-    write_atomic(target / DOCUMENT, record_bytes(document) + b"\n")
+    make_folder(target, option="--to")
+    write_atomic(target / DOCUMENT, record_bytes(public(document, working=working)) + b"\n")
     write_atomic(target / PAGE, render_report(read_document(target / DOCUMENT)).encode("utf-8"))
     write_atomic(root / LIST, list_text(root).encode("utf-8"))
     return [target / DOCUMENT, target / PAGE, root / LIST]

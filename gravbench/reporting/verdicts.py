@@ -14,6 +14,9 @@ from gravbench.reporting.document import ReportDocument, RunPart
 from gravbench.reporting.tables import interval, number, signed
 
 Mood = Literal["yes", "no", "unclear"]
+UNLIKE = ("suite", "model", "engine", "device")
+"""Conditions of which any difference makes two runs unlike."""
+NO_SPEED = "No speedup was measured in these runs."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +45,15 @@ def arm_verdicts(document: ReportDocument) -> list[ArmVerdict]:
 
 
 def headline(document: ReportDocument) -> str:
-    """The claim of the report: the fastest strategy, its interval, its text, and data that is not whole."""
-    return _claim(document) + _less_than_whole(document)
+    """The claim of the report: the fastest strategy, its interval, its text, against the ar of its own run.
+
+    Runs of unlike models or settings make a claim each. Data that is not whole is named.
+    """
+    timed = [a for a in best_first(document) if a.arm.decode is not None]
+    if unlike_runs(document):
+        timed = list({a.run.name: a for a in reversed(timed)}.values())[::-1]
+    claims = map(_claim, timed if unlike_runs(document) else timed[:1])
+    return (" ".join(claims) or NO_SPEED) + _less_than_whole(document)
 
 
 def _less_than_whole(document: ReportDocument) -> str:
@@ -53,15 +63,25 @@ def _less_than_whole(document: ReportDocument) -> str:
     return f" Data: {'; '.join(labels)}." if labels else ""
 
 
-def _claim(document: ReportDocument) -> str:
-    for a in best_first(document):
-        if a.arm.decode is not None:
-            request = f", {interval(end_to_end(a.arm), '×')} end to end" if end_to_end(a.arm) else ""
-            same = ""
-            if (audit := a.arm.identity) is not None:
-                same = f"; {audit.identical} of {audit.compared} outputs are token-identical to {a.against}"
-            return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as {a.over}{request}{same}."
-    return "No speedup was measured in these runs."
+def _claim(a: Named) -> str:
+    request = f", {interval(end_to_end(a.arm), '×')} end to end" if end_to_end(a.arm) else ""
+    same = ""
+    if (audit := a.arm.identity) is not None:
+        same = f"; {audit.identical} of {audit.compared} outputs are token-identical to {_against(a)}"
+    return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as {_own(a, a.over)}{request}{same}."
+
+
+def unlike_runs(document: ReportDocument) -> list[tuple[str, list[str]]]:
+    """Later runs of another model, suite, engine or device than the first, and what differs; else empty."""
+    first, *others = document.runs
+    base = dict(conditions(first))
+    found = []
+    for run in others:
+        own = dict(conditions(run))
+        differing = [f"{n}: {base.get(n)} → {own.get(n)}" for n in UNLIKE if base.get(n) != own.get(n)]
+        if differing:
+            found.append((f"{run.name} is not the like of {first.name}", differing))
+    return found
 
 
 def conditions(run: RunPart) -> list[tuple[str, str]]:
@@ -94,6 +114,15 @@ def _processor(run: RunPart) -> str:
     return str(cpu or "")
 
 
+def _own(a: Named, base: str) -> str:
+    """An ar arm in words; of which run it is where there are several."""
+    return f"{base} of its own run" if a.among_runs else base
+
+
+def _against(a: Named) -> str:
+    return _own(a, a.against)
+
+
 def _same(a: Named) -> Answered:
     question, audit = "Is it the same text?", a.arm.identity
     if audit is None:
@@ -107,7 +136,7 @@ def _same(a: Named) -> Answered:
             mood="unclear",
             detail=f"All {audit.both_failed} pairs failed in both arms.",
         )
-    counted = f"{audit.identical} of {audit.compared} outputs have {a.against}'s token ids and stop reason"
+    counted = f"{audit.identical} of {audit.compared} outputs have {_against(a)}'s token ids and stop reason"
     if audit.spotless:
         return Answered(question=question, answer="yes", mood="yes", detail=counted + ".")
     return Answered(
@@ -129,7 +158,9 @@ def _faster(a: Named) -> Answered:
     question = "Is it faster?"
     if a.arm.decode is None:
         return Answered(question=question, answer="not measured", mood="unclear", detail=_no_speed(a))
-    detail = f"Decoding {interval(a.arm.decode, '×')}" + ("" if a.over == AR else f" over {a.over}")
+    detail = f"Decoding {interval(a.arm.decode, '×')}" + (
+        "" if _own(a, a.over) == AR else f" over {_own(a, a.over)}"
+    )
     if end_to_end(a.arm) is not None:
         detail += f", end to end {interval(end_to_end(a.arm), '×')}"
     detail += (
@@ -181,7 +212,9 @@ def _quality(a: Named) -> Answered:
     bounded = d.low is not None or not d.changed
     mood: Mood = "unclear" if not bounded else "no" if high < 0 else "yes" if low > -0.5 else "unclear"
     answer = "unchanged" if not d.changed else f"{d.difference:+.2f} points"
-    detail = f"{metric}: {d.own:.2f} points, {a.against} {d.base:.2f}, difference {signed(d)}; "
+    if a.among_runs:
+        answer += " against its own ar"
+    detail = f"{metric}: {d.own:.2f} points, {_against(a)} {d.base:.2f}, difference {signed(d)}; "
     detail += f"{d.changed} of {d.n} changed."
     return Answered(question=question, answer=answer, mood=mood, detail=detail)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from gravbench.arms import batch_of, canonical, with_batch
 from gravbench.errors import UsageError
 
 DEFAULT_STRATEGIES = ("ar", "selfspec")
 DEFAULT_MODEL = "gravity-tiny"
+CUDA_GRAPHS = ", CUDA graphs"
+"""How an engine that replays recorded forwards ends its name."""
 MAX_SEED = 2**32 - 1
 
 
@@ -58,6 +62,37 @@ class RunOptions:
     max_errors: ErrorLimit = ErrorLimit(share=0.01)
     fresh: bool = False
     argv: tuple[str, ...] = ()
+
+
+def selection_fields(options: RunOptions) -> dict[str, JsonValue]:
+    """Which samples were asked for, as far as `limit` and `seed` do not say it; empty for a plain run."""
+    asked: dict[str, JsonValue] = {"pages": options.pages, "stratify": options.stratify}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def options_of(identity: Mapping[str, JsonValue], strategies: tuple[str, ...]) -> RunOptions:
+    """The options that a run of this identity was asked with, but for checkpoints and folders."""
+    layout, limit = identity.get("layout"), identity.get("limit")
+    seed, threads, in_flight = identity["seed"], identity["threads"], identity.get("in_flight", 1)
+    pages, stratify = identity.get("pages"), identity.get("stratify")
+    assert isinstance(seed, int)
+    assert isinstance(threads, int)
+    assert isinstance(in_flight, int)
+    return RunOptions(
+        suite=str(identity["suite"]),
+        strategies=strategies,
+        backend=str(identity["backend"]),
+        device=str(identity["device"]),
+        dtype=str(identity["dtype"]),
+        cuda_graphs=str(identity.get("engine")).endswith(CUDA_GRAPHS),
+        limit=limit if isinstance(limit, int) else None,
+        pages=pages if isinstance(pages, str) else None,
+        stratify=stratify if isinstance(stratify, str) else None,
+        layout=str(layout["name"]) if isinstance(layout, dict) else "ground-truth",
+        in_flight=in_flight,
+        seed=seed,
+        threads=threads,
+    )
 
 
 def parse_error_limit(text: str) -> ErrorLimit:

@@ -21,7 +21,7 @@ from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
 from gravbench.regions import PageSample
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
-from gravbench.runner.options import RunOptions
+from gravbench.runner.options import RunOptions, selection_fields
 from gravbench.runner.pages import (
     OpenLayout,
     PageSetup,
@@ -260,4 +260,5 @@ def build_identity(
         "scorer": scorer_id(pages=pages is not None),
         **cut,
         **(pages.identity() if pages else {}),
+        **selection_fields(options),
     }

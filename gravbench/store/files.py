@@ -18,6 +18,7 @@ from gravbench.records import Record
 
 R = TypeVar("R", bound=Record)
 
+SHOWN_CHARACTERS = 80
 DAMAGED = "The file was changed by hand or damaged; start again with --fresh."
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -35,8 +36,11 @@ _REFUSED = {
 }
 
 
-def disk_error(error: OSError, path: Path) -> GravbenchError:
-    """The error a user should see when writing `path` failed: full disk (4), not writable (2), other (4)."""
+def disk_error(error: OSError, path: Path, *, option: str = "--out") -> GravbenchError:
+    """The error a user should see when writing `path` failed: full disk (4), not writable (2), other (4).
+
+    `option` is what named the place.
+    """
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return EngineError(
@@ -44,31 +48,29 @@ def disk_error(error: OSError, path: Path) -> GravbenchError:
             hint="Free some space, then repeat the same command: it continues where it stopped.",
         )
     if error.errno in _REFUSED:
-        return UsageError(f"{path}: not writable ({reason})", hint="Choose another folder with --out.")
+        return UsageError(f"{path}: not writable ({reason})", hint=_elsewhere(option))
     return EngineError(f"{path}: {reason} while writing", hint="Repeat the same command to continue.")
 
 
-def make_folder(path: Path) -> None:
+def make_folder(path: Path, *, option: str = "--out") -> None:
     """Create `path` and its parents; refusals become `UsageError`."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        refuse_file(path)
-        raise disk_error(error, path) from error
+        refuse_file(path, option=option)
+        raise disk_error(error, path, option=option) from error
 
 
-def refuse_file(path: Path) -> None:
+def refuse_file(path: Path, *, option: str = "--out") -> None:
     """`UsageError` when `path`, or a folder it would lie in, is something else than a folder."""
     for place in (path, *path.parents):
         try:
             in_the_way = place.exists() and not place.is_dir()
         except OSError as error:
-            raise disk_error(error, path) from error
+            raise disk_error(error, path, option=option) from error
         if in_the_way:
             within = "" if place == path else f", so {path} cannot be made"
-            raise UsageError(
-                f"{place}: is a file, expected a folder{within}", hint="Choose another folder with --out."
-            )
+            raise UsageError(f"{place}: is a file, expected a folder{within}", hint=_elsewhere(option))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -85,7 +87,7 @@ def read_bytes(path: Path) -> bytes:
     )
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, option: str = "--out") -> None:
     """Replace `path` by `data`: temporary file, fsync, rename, fsync of the folder. All or nothing."""
     beginning = path.name[:40]  # the whole name may be as long as names can be
     temporary = path.with_name(f".{beginning}.{os.getpid()}.tmp")
@@ -101,7 +103,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise disk_error(error, path) from error
+        raise disk_error(error, path, option=option) from error
 
 
 class LineWriter:
@@ -182,11 +184,22 @@ def parse_record(data: bytes, kind: type[R], *, where: str, hint: str = DAMAGED)
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "(record)"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        found = repr(first.get("input"))
-        shown = found if len(found) <= 80 else found[:77] + "..."
+        shown = _shown(first.get("input"))
         raise DataError(
             f"{where}: {field}: {first['msg']}, found {shown}{more}", hint=_schema_hint(field) or hint
         ) from error
+
+
+def _elsewhere(option: str) -> str:
+    return f"Choose another {'place' if option != '--out' else 'folder'} with {option}."
+
+
+def _shown(value: object) -> str:
+    """At most 80 characters; what is inside an object or a list is not the fault."""
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    found = repr(value)
+    return found if len(found) <= SHOWN_CHARACTERS else found[: SHOWN_CHARACTERS - 3] + "..."
 
 
 def _schema_hint(field: str) -> str | None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from browser_timing import interactive_ms
+from browser_timing import WATCH, browser, interactive_ms
 from lxml import html
-from report_support import HOSTILE, chromium, document_of, dumped_dom, loaded, record_of
+from report_support import HOSTILE, chromium, document_of, dumped_dom, loaded, plain_records, record_of
 
 from gravbench.cli.entry import run_command_line
 from gravbench.reporting.gallery import SampleSource
@@ -174,6 +174,30 @@ def test_a_megabyte_line_opens_in_chromium(tmp_path: Path) -> None:
     )
     dom = dumped_dom(page, tmp_path / "profile", fragment="sample=one")
     assert line in html.fromstring(dom).get_element_by_id("g-detail").text_content()
+
+
+@needs_chromium
+def test_every_folded_part_is_there_when_the_page_is_printed(tmp_path: Path) -> None:
+    """At once: nothing is waited for between the event and the look."""
+    page = tmp_path / "page.html"
+    page.write_text(render_report(document_of(loaded(plain_records(70)))))
+    look = """dispatchEvent(new Event("beforeprint"));
+    JSON.stringify([...document.querySelectorAll("details")].map((d) => [d.open,
+      d.querySelectorAll("tr, dl").length, (d.querySelector(".printed") || d).textContent.length > 0]))"""
+    with browser(tmp_path / "profile") as chrome:
+        tab = chrome.call("Target.createTarget", url="about:blank")["targetId"]
+        session = chrome.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
+        chrome.call("Page.enable", session)
+        chrome.call("Page.addScriptToEvaluateOnNewDocument", session, source=WATCH)
+        chrome.call("Page.navigate", session, url=page.as_uri())
+        wait = {"expression": "whenReady", "awaitPromise": True}
+        chrome.call("Runtime.evaluate", session, **wait)
+        answer = chrome.call("Runtime.evaluate", session, expression=look, returnByValue=True)
+    parts = json.loads(answer["result"]["value"])
+    assert len(parts) > 5
+    assert all(opened and said for opened, _, said in parts)
+    long = [rows for _, rows, _ in parts if not rows]
+    assert 1 <= len(long) < len(parts) / 2
 
 
 @pytest.mark.slow

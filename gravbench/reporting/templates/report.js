@@ -52,16 +52,19 @@
     return put(table, put(make("thead"), head), body);
   };
 
+  // Small tables are plain, so that they are there at once when the page is printed.
+  const plain = (id) => (byId(id).type === "application/json" ? JSON.parse(byId(id).textContent) : null);
+
   const expand = async (button) => {
     button.disabled = true;
-    const table = buildTable(await unpack(button.dataset.table));
-    button.parentElement.replaceWith(table);
+    const table = buildTable(plain(button.dataset.table) ?? await unpack(button.dataset.table));
+    button.parentElement?.replaceWith(table);
     return table;
   };
 
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-table]");
-    if (button) (await expand(button)).parentElement.focus();
+    if (button) (await expand(button)).parentElement?.focus();
   });
 
   document.addEventListener("toggle", (event) => {
@@ -70,6 +73,10 @@
   }, true);
 
   addEventListener("beforeprint", () => {
+    for (const button of document.querySelectorAll("button[data-table]")) {
+      const data = plain(button.dataset.table);
+      if (data) button.parentElement.replaceWith(buildTable(data));
+    }
     for (const details of document.querySelectorAll("details")) details.open = true;
   });
 
@@ -187,8 +194,17 @@
         put(box, put(make("p", "legend"), make("del", "", "only in the ground truth"), " ", make("ins", "", "only in the answer")));
       }
     }
+    if (answer.split !== null) put(box, make("p", "note", parting(answer)));
     put(box, ...strip(answer));
     return box;
+  };
+
+  const parting = (answer) => {
+    const { at, base, other, judged } = answer.split;
+    const name = (id) => `“${state.pieces[answer.run][id] ?? `#${id}`}”`;
+    const own = at < answer.ids.length ? name(answer.ids[at]) : "the end";
+    const theirs = other === null ? "the end" : name(other);
+    return `First difference from ${base} at token ${at}: ${own} here, ${theirs} there; ${judged}.`;
   };
 
   const NAMES = { p: "prefill's own", s: "seed", a: "accepted", c: "correction", b: "bonus", g: "plain", x: "rejected", d: "accepted, behind the end" };
@@ -196,6 +212,7 @@
   const strip = (answer) => {
     if (answer.strip === null) return [make("p", "absent", "The engine did not report its rounds.")];
     if (!answer.ids.length) return [];
+    const split = answer.split;
     const holder = scrolling(make("div", "strip"), `Rounds of ${answer.label}`);
     const used = new Set();
     let at = 0;
@@ -204,8 +221,10 @@
       used.add(kind);
       const id = answer.ids[at];
       const piece = state.pieces[answer.run][id];
-      const node = make("b", `k-${kind}`, answer.aligned ? piece ?? `#${id}` : "·");
+      const parts = answer.aligned && split !== null && split.at === at;
+      const node = make("b", parts ? `k-${kind} parts` : `k-${kind}`, answer.aligned ? piece ?? `#${id}` : "·");
       node.title = `${note}: ${NAMES[kind]}${answer.aligned ? `, token ${at}, id ${id}` : ""}`;
+      if (parts) node.title += `; first difference from ${split.base}: ${split.judged}`;
       at += 1;
       return node;
     };
@@ -229,6 +248,7 @@
     }
     const legend = make("p", "legend", `${number} rounds. `);
     for (const kind of used) put(legend, make("b", `k-${kind}`, NAMES[kind]), " ");
+    if (holder.querySelector(".parts")) put(legend, make("b", "parts", `first difference from ${split.base}`));
     return [make("h4", "", `Round by round: ${answer.label}`), holder, legend];
   };
 

@@ -2,7 +2,10 @@
 
 import base64
 import hashlib
+import json
 import re
+from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from lxml import html
@@ -19,8 +22,8 @@ from report_support import (
 
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
-from gravbench.reporting.html import render_report
-from gravbench.reporting.packing import unpacked
+from gravbench.reporting.html import PRINTED_ROWS, render_report
+from gravbench.reporting.packing import embedded, unpacked
 from gravbench.reporting.visible import visible
 from gravbench.store.schema import record_bytes
 
@@ -87,12 +90,25 @@ def test_every_chart_is_named_and_has_its_table(page: str) -> None:
         assert figure.xpath(".//details//table | .//details//button[@data-table]")
 
 
-def test_a_packed_table_unpacks_to_its_rows(page: str) -> None:
-    tree = html.fromstring(page)
-    buttons = tree.xpath("//figure[.//h3[starts-with(., 'Sample by sample')]]//button/@data-table")
-    data = unpacked(tree.get_element_by_id(buttons[0]).text)
-    assert len(data["rows"]) == 40
+@pytest.mark.parametrize("n", [PRINTED_ROWS, PRINTED_ROWS + 1])
+def test_a_folded_table_holds_its_rows_and_a_long_one_says_so_in_print(n: int) -> None:
+    """One that can be printed is plain, for nothing can be unpacked while a page is being printed."""
+    tree = html.fromstring(render_report(plain_document(n)))
+    (button,) = tree.xpath("//figure[.//h3[starts-with(., 'Sample by sample')]]//button")
+    node = tree.get_element_by_id(button.get("data-table"))
+    plain = n <= PRINTED_ROWS
+    assert node.get("type") == ("application/json" if plain else "text/plain")
+    data = json.loads(node.text) if plain else unpacked(node.text)
+    assert len(data["rows"]) == n
     assert data["columns"][0] == "sample"
+    assert f"{n} rows: open the page" in button.getparent().text_content()
+
+
+def test_a_plain_table_holds_hostile_text() -> None:
+    text = "</script><!-- & \u2028 <script>"
+    kept = str(embedded({"rows": [[text]]}))
+    assert not set("<>&") & set(kept)
+    assert json.loads(kept) == {"rows": [[text]]}
 
 
 def test_few_nodes_stand_in_the_page(page: str) -> None:
@@ -211,6 +227,23 @@ def test_unlike_runs_get_a_banner() -> None:
     assert "Speedup against concurrency" in seen
 
 
+def test_unlike_models_are_said_before_the_claim_and_each_claims_for_itself() -> None:
+    same = loaded(plain_records(4))
+    other = loaded(plain_records(4), model_digest="n" * 64, dtype="bfloat16")
+    page = render_report(document_of(same, other))
+    seen = text_of(page)
+    assert page.index("is not the like of") < page.index('class="headline"')
+    assert f"model: fake ({'m' * 12}) → fake ({'n' * 12})" in seen
+    assert "float32, 1 thread(s) → cpu, bfloat16" in seen
+    (claim,) = html.fromstring(page).xpath("//p[@class='headline']/text()")
+    assert claim.count("as fast as ar of its own run") == 2
+    assert "unchanged against its own ar" in seen
+    alike = render_report(document_of(same, loaded(plain_records(4))))
+    assert "is not the like of" not in alike
+    (claim,) = html.fromstring(alike).xpath("//p[@class='headline']/text()")
+    assert claim.count("as fast as ar of its own run") == 1
+
+
 def batched_document(*arms: str) -> ReportDocument:
     """A run of these arms, each with the records of plain `ar` or `selfspec`."""
     plain = plain_records(4)
@@ -270,3 +303,41 @@ def test_differing_outputs_are_a_no_with_their_classes() -> None:
     seen = text_of(render_report(document_of(loaded(records))))
     assert "29 of 30 outputs have ar's token ids" in seen
     assert "no referee was asked" in seen
+
+
+def answers_of(reference: str, ar: str, own: str) -> list[dict[str, Any]]:
+    """The packed answers of one sample."""
+    records = {arm: [record_of("s", arm, text, tokens=9)] for arm, text in (("ar", ar), ("selfspec", own))}
+    if ar != own:
+        parted = records["selfspec"][0]
+        ids = list(records["ar"][0].token_ids)
+        ids[4] += 1
+        records["selfspec"] = [parted.model_copy(update={"token_ids": tuple(ids)})]
+    source = SampleSource(image_path=None, reference=reference, categories={})
+    page = render_report(document_of(loaded(records), sources={"s": source}))
+    ((sample,),) = [unpacked(n.text) for n in html.fromstring(page).xpath("//script[@id='g-chunk-0']")]
+    answers: list[dict[str, Any]] = sample["answers"]
+    return answers
+
+
+def test_an_escape_is_one_piece_of_a_difference() -> None:
+    (_, own) = answers_of("a \u202cb", "x", "a \u202eb")
+    assert own["diff"] == [["=", "a "], ["-", "⟨U+202C⟩"], ["+", "⟨U+202E⟩"], ["=", "b"]]
+
+
+def test_white_space_that_is_gone_or_new_is_marked() -> None:
+    (_, own) = answers_of("a b\nc  d", "x", "a\u00a0b c d")
+    shown = [part for kind, part in own["diff"] if kind != "="]
+    assert shown == ["␣", "⟨U+00A0⟩", "⏎\n", "␣", "␣␣", "␣"]
+
+
+def test_the_first_difference_from_ar_is_marked_with_what_the_referee_said() -> None:
+    ar, own = answers_of("text", "text", "other")
+    assert ar["split"] is None
+    assert own["split"] == {
+        "at": 4,
+        "base": "ar",
+        "other": ANY,
+        "judged": "no referee was asked for the margin",
+    }
+    assert answers_of("text", "text", "text")[1]["split"] is None

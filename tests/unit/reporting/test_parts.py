@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
+from matplotlib.colors import to_rgb
 from PIL import Image
 from pydantic import JsonValue
 from report_support import plain_document
@@ -14,6 +15,7 @@ from gravbench.errors import DataError, UsageError
 from gravbench.reporting import plots
 from gravbench.reporting.charts import Named
 from gravbench.reporting.document import QualityLevel
+from gravbench.reporting.html import TEMPLATES
 from gravbench.reporting.packing import packed, unpacked
 from gravbench.reporting.published import our_figure, published_figures
 from gravbench.reporting.publishing import list_text, publish_report, published_folder, read_document
@@ -66,6 +68,21 @@ def test_dense_marks_are_one_picture() -> None:
     (image,) = root.xpath("//*[local-name() = 'image']")
     assert image.get("href").startswith("data:image/png;base64,")
     assert len(list(root.iter())) < 120
+
+
+def luminance(colour: tuple[float, ...]) -> float:
+    """Relative luminance of WCAG 2, from channels in 0..1."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#14181f"])
+def test_a_single_dot_has_contrast_on_either_ground(ground: str) -> None:
+    paper, dot = to_rgb(ground), to_rgb(plots.DOT)
+    shown = tuple(plots.DOT_ALPHA * d + (1 - plots.DOT_ALPHA) * p for d, p in zip(dot, paper, strict=True))
+    low, high = sorted((luminance(shown), luminance(paper)))
+    assert (high + 0.05) / (low + 0.05) >= 3
+    assert ground in (TEMPLATES / "report.css").read_text()
 
 
 def test_a_waterfall_of_no_change_draws() -> None:
@@ -146,7 +163,7 @@ def test_publishing_writes_page_document_and_list(tmp_path: Path) -> None:
     document = plain_document(4)
     folder = published_folder(document, "some-crops")
     assert folder == "2020-01-some-crops"
-    publish_report(document, root=tmp_path, folder=folder)
+    publish_report(document, root=tmp_path, folder=folder, working=tmp_path)
     assert read_document(tmp_path / folder / "comparison.json") == document
     assert (tmp_path / folder / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert f"[{folder}]({folder}/report.html)" in (tmp_path / "README.md").read_text()

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from gravbench.store.files import (
     cut_torn_tail,
     disk_error,
     make_folder,
+    parse_record,
     read_records,
     write_atomic,
 )
-from gravbench.store.schema import GenRecord, record_bytes
+from gravbench.store.schema import GenRecord, Manifest, record_bytes
 
 
 def test_torn_last_line_is_cut_and_kept_aside(tmp_path: Path) -> None:
@@ -90,3 +92,19 @@ def test_a_name_of_255_bytes_can_be_written(tmp_path: Path) -> None:
     for name in ("n" * 255, "ü" * 127):
         write_atomic(tmp_path / name, b"x")
         assert (tmp_path / name).read_bytes() == b"x"
+
+
+def test_a_fault_of_a_whole_record_does_not_spell_the_record() -> None:
+    fields = {f"field-{i}": "x" * 50 for i in range(40)}
+    with pytest.raises(DataError) as caught:
+        parse_record(json.dumps([fields]).encode(), Manifest, where="m")
+    assert len(caught.value.message) < 120
+
+
+def test_the_hint_names_the_option_that_chose_the_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError) as no_folder:
+        make_folder(tmp_path / "file" / "x", option="--junit")
+    with pytest.raises(UsageError) as no_file:
+        write_atomic(tmp_path / "none" / "x", b"", option="--junit")
+    assert no_folder.value.hint == no_file.value.hint == "Choose another place with --junit."

@@ -1,0 +1,170 @@
+"""A report document without what tells about the machine: no folder of it, no account, no host.
+
+Names below the working folder stay, relative to it; any other absolute path is `<path>`. What models wrote,
+and ground truth, is data and stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gravbench.analysis.run_difference import FieldDifference
+from gravbench.reporting.document import Answer, GallerySample, GatePart, PairPart, ReportDocument, RunPart
+
+HIDDEN = "<path>"
+HOST = "host_sha"
+
+_QUOTED = re.compile(r"(?<=[\"'])(?:~?/|\.\./)[^\"'\n]*")
+"""A quoted path may hold blanks."""
+_BARE = re.compile(r"(?<![\w./~<>%-])(?:file://)?(?:~?/|(?:\.\./)+)[\w.~+@%-][^\s\"'`,;:()\[\]{}<>|]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortener:
+    """`known` are paths of the document, longest first: they are found whatever characters they hold."""
+
+    working: str
+    known: tuple[str, ...]
+
+    def path(self, path: str) -> str:
+        """Relative to the working folder, or `HIDDEN`."""
+        if path == self.working:
+            return "."
+        inside = path.removeprefix(self.working.rstrip("/") + "/")
+        return inside if inside != path and ".." not in inside.split("/") else HIDDEN
+
+    def text(self, text: str) -> str:
+        """Every path in a text; slashes of units, fractions and addresses of the web stay."""
+        for path in self.known:
+            text = text.replace(path, self.path(path))
+        text = _QUOTED.sub(lambda found: self.path(found[0]), text)
+        return _BARE.sub(lambda found: self.path(found[0]), text)
+
+    def command(self, line: str) -> str:
+        """A shell line, word by word."""
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            return self.text(line)
+        return " ".join(word if HIDDEN in word else shlex.quote(word) for word in self.words(words))
+
+    def words(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Words of a command; one that is a path, or an option with one, is taken whole."""
+        return tuple(self._word(word) for word in words)
+
+    def anything(self, value: Any) -> Any:
+        """Every text of a JSON value."""
+        if isinstance(value, str):
+            whole = _is_path(value) and ": " not in value and "\n" not in value
+            return self.path(value) if whole else self.text(value)
+        if isinstance(value, dict):
+            return {key: self.anything(own) for key, own in value.items()}
+        return [self.anything(own) for own in value] if isinstance(value, list | tuple) else value
+
+    def _word(self, word: str) -> str:
+        option, equals, rest = word.partition("=")
+        if equals and option.startswith("-") and _is_path(rest):
+            return f"{option}={self.path(rest)}"
+        return self.path(word) if _is_path(word) else self.text(word)
+
+
+def public(document: ReportDocument, *, working: Path) -> ReportDocument:
+    """The document as it may be published: a pure function of it and of the folder paths are relative to."""
+    cut = Shortener(working=str(working), known=_known_paths(document))
+    return document.model_copy(
+        update={
+            "title": cut.text(document.title),
+            "commands": tuple(map(cut.command, document.commands)),
+            "runs": tuple(_run(run, cut) for run in document.runs),
+            "comparisons": tuple(_pair(pair, cut) for pair in document.comparisons),
+            "gallery": tuple(_sample(sample, cut) for sample in document.gallery),
+        }
+    )
+
+
+def _pair(pair: PairPart, cut: Shortener) -> PairPart:
+    """That two hosts differ stays; which they are goes."""
+    settings, environment = (
+        tuple(_field(d, cut) for d in fields) for fields in (pair.settings, pair.environment)
+    )
+    return pair.model_copy(
+        update={
+            "problem": pair.problem and cut.text(pair.problem),
+            "settings": settings,
+            "environment": environment,
+            "not_comparable": tuple(map(cut.text, pair.not_comparable)),
+        }
+    )
+
+
+def _field(difference: FieldDifference, cut: Shortener) -> FieldDifference:
+    if difference.field == HOST:
+        return FieldDifference(field="host", base="one machine", own="another")
+    shown = {"base": cut.text(difference.base), "own": cut.text(difference.own)}
+    return difference.model_copy(update=shown)
+
+
+def _run(run: RunPart, cut: Shortener) -> RunPart:
+    """Ids of samples and pieces of text are kept as data; so are the columns, which hold no texts but ids."""
+    environment = {k: v for k, v in run.environment.items() if k != HOST}
+    data = run.protocol.get("data")
+    kept = {k: v for k, v in data.items() if k != "folder"} if isinstance(data, dict) else data
+    protocol = {**run.protocol, **({"data": kept} if "data" in run.protocol else {})}
+    analysis = run.analysis.model_copy(update={"notes": tuple(map(cut.text, run.analysis.notes))})
+    gate = None if run.gate is None else GatePart.model_validate(cut.anything(run.gate.model_dump()))
+    return run.model_copy(
+        update={
+            "argv": cut.words(run.argv),
+            "identity": cut.anything(run.identity),
+            "model": cut.anything(run.model),
+            "environment": cut.anything(environment),
+            "protocol": cut.anything(protocol),
+            "analysis": analysis,
+            "cautions": tuple(map(cut.text, run.cautions)),
+            "gate": gate,
+        }
+    )
+
+
+def _sample(sample: GallerySample, cut: Shortener) -> GallerySample:
+    note = cut.text(sample.image_note) if sample.image_note else sample.image_note
+    answers = tuple(_answer(answer, cut) for answer in sample.answers)
+    return sample.model_copy(update={"image_note": note, "answers": answers})
+
+
+def _answer(answer: Answer, cut: Shortener) -> Answer:
+    error = cut.text(answer.error) if answer.error else answer.error
+    reasons = {metric: cut.text(reason) for metric, reason in answer.reasons.items()}
+    return answer.model_copy(update={"error": error, "reasons": reasons})
+
+
+def _known_paths(document: ReportDocument) -> tuple[str, ...]:
+    """Absolute paths the document states whole: of data, of variables, in commands."""
+    found: set[str] = set()
+    for run in document.runs:
+        data = run.protocol.get("data")
+        variables = run.environment.get("variables")
+        values: list[Any] = [*run.argv, *run.protocol.values(), *run.model.values()]
+        values += data.values() if isinstance(data, dict) else []
+        values += variables.values() if isinstance(variables, dict) else []
+        found |= _absolute(values)
+    for command in document.commands:
+        try:
+            found |= _absolute(shlex.split(command))
+        except ValueError:
+            continue
+    return tuple(sorted(found, key=lambda path: (-len(path), path)))
+
+
+def _absolute(values: Sequence[Any]) -> set[str]:
+    texts = [value.rpartition("=")[2] for value in values if isinstance(value, str)]
+    return {text for text in texts if text.startswith("/") and text.count("/") > 1}
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("/", "~", "../"))
