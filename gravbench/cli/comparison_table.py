@@ -27,7 +27,7 @@ SHOWN_FIELDS = 12
 SHOWN_DIFFERENCES = 5
 SHOWN_GROUP_SIZE = 5
 WHOLE = frozenset({"quality, points", "own / base on common tokens"})
-"""Columns of words that are never broken; strategies break at their options. Numbers and heads beside them break at blanks."""
+"""Columns of words that are never broken; strategies break at their options, numbers and heads at blanks."""
 
 
 def comparison_parts(comparison: Comparison) -> list[RenderableType]:
