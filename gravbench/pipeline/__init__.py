@@ -4,7 +4,7 @@
 """
 
 from gravbench.pipeline.plan import (
-    largest_batch,
+    group_size,
     limit_samples,
     order_plan,
     request_for,
@@ -12,4 +12,4 @@ from gravbench.pipeline.plan import (
     together,
 )
 
-__all__ = ["largest_batch", "limit_samples", "order_plan", "request_for", "suite_digest", "together"]
+__all__ = ["group_size", "limit_samples", "order_plan", "request_for", "suite_digest", "together"]

@@ -40,7 +40,8 @@ def order_plan(samples: Sequence[Selectable], arms: Sequence[str], *, seed: int)
     rng.shuffle(order)
     entries: list[PlanEntry] = []
     arm_order = list(arms)
-    for index, group in enumerate(together(order, lambda sample: sample.task, size=largest_batch(arms))):
+    size = group_size(arms, crops=sum(sample.task != "page" for sample in order))
+    for index, group in enumerate(together(order, lambda sample: sample.task, size=size)):
         if index % 2 == 0:
             rng.shuffle(arm_order)
         else:
@@ -51,9 +52,14 @@ def order_plan(samples: Sequence[Selectable], arms: Sequence[str], *, seed: int)
     return tuple(entries)
 
 
-def largest_batch(arms: Iterable[str]) -> int:
-    """Crops that stand together in the plan: the largest batch of any arm, so that all get the same ones."""
-    return max(batch_of(arm) for arm in arms)
+def group_size(arms: Iterable[str], *, crops: int) -> int:
+    """Crops that stand together in the plan, the same for all arms.
+
+    Four times the largest batch, since a batch drains at the end of its group; fewer where less than ten
+    groups would be left for intervals to count, but at least one batch. 1 where no arm has batches.
+    """
+    batch = max(batch_of(arm) for arm in arms)
+    return 1 if batch == 1 else max(batch, min(4 * batch, crops // 10))
 
 
 def together(items: Iterable[T], task_of: Callable[[T], str], *, size: int) -> Iterator[list[T]]:

@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from gravbench.arms import batch_of
 from gravbench.errors import GravbenchError
-from gravbench.pipeline import largest_batch, together
+from gravbench.pipeline import group_size, together
 from gravbench.pipeline.page import PageReader, PageReading
 from gravbench.protocols import Backend
 from gravbench.records import SampleTask, Trace
@@ -151,9 +151,11 @@ class Session:
 
     def _groups(self, pending: Sequence[Sequence[PlanEntry]]) -> list[list[Sequence[PlanEntry]]]:
         """Pairs that decode together, as the plan has them; those that are finished left out."""
-        plan, size = self.claim.manifest.plan, largest_batch(self.claim.manifest.arms)
+        plan = self.claim.manifest.plan
         left = {(pair[0].sample_id, pair[0].rep): pair for pair in pending}
         order = dict.fromkeys((e.sample_id, e.rep) for e in sorted(plan, key=lambda e: e.slot))
+        crops = sum(self.samples[sample_id].task != "page" for sample_id, _ in order)
+        size = group_size(self.claim.manifest.arms, crops=crops)
         planned = together(order, lambda key: self.samples[key[0]].task, size=size)
         groups = [[left[key] for key in keys if key in left] for keys in planned]
         return [group for group in groups if group]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_support import fake_samples
 
-from gravbench.pipeline import limit_samples, order_plan
+from gravbench.pipeline import group_size, limit_samples, order_plan
 
 
 def arms_by_sample(plan) -> dict[str, list[str]]:  # type: ignore[no-untyped-def]
@@ -51,3 +51,11 @@ def test_limit_keeps_the_mixture_of_tasks() -> None:
         counts = Counter(sample.task for sample in kept)
         assert max(counts.values()) - min(counts.get(t, 0) for t in ("text", "table", "formula")) <= 1
     assert limit_samples(samples, None) == samples
+
+
+def test_groups_keep_batches_full_and_leave_groups_to_count() -> None:
+    assert group_size(("ar", "selfspec"), crops=240) == 1
+    assert group_size(("ar", "ar:batch=4"), crops=240) == 16
+    assert group_size(("ar", "ar:batch=8"), crops=240) == 24
+    assert group_size(("ar", "ar:batch=64"), crops=240) == 64
+    assert group_size(("ar:batch=3",), crops=0) == 3
