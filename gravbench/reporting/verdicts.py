@@ -238,8 +238,8 @@ def measured_how(document: ReportDocument) -> list[str]:
 
 _IN_TURN = "Every sample is decoded by ar and by each strategy one after the other, in alternating order,"
 _IN_GROUPS = (
-    "Crops are taken in groups of the largest batch of a run, pages one by one: ar and each strategy decode "
-    "the whole group, or the page, one after the other, in alternating order,"
+    "Crops are taken in groups of up to four of the largest batches, pages one by one: ar and each strategy "
+    "decode the whole group, or the page, one after the other, in alternating order,"
 )
 _TOGETHER = (
     "Requests that decode together share the time of each forward equally. Speed is held against ar at the "

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 import gravbench
 from gravbench.analysis.facts import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
+from gravbench.arms import batch_of
 from gravbench.errors import NotComparableError
 from gravbench.pipeline import limit_samples, order_plan, suite_digest
 from gravbench.protocols import Backend, BackendInfo
@@ -215,7 +216,8 @@ def build_manifest(
         protocol={
             "suite_source": options.suite if options.suite == suite.name else suite.manifest_path,
             "interleave": "pairs, ABBA, seeded",
-            "warm_up": f"one request per task and arm, at most {WARM_UP_TRIES} tries",
+            "warm_up": f"one request per task and arm, at most {WARM_UP_TRIES} tries"
+            + (", then a group per arm with batches" if max(map(batch_of, options.strategies)) > 1 else ""),
             "reps": 1,
             "concurrency": 1,
             "temperature": 0,
