@@ -90,8 +90,11 @@ def page_setup(
 
 
 def data_document(opened: OpenedSuite) -> dict[str, JsonValue] | None:
-    """Which pages were run, or gave their crops, and what was lost; a partial copy is never called whole."""
-    if opened.pages is None:
+    """Which pages were run, or gave their crops, and what was lost; a partial copy is never called whole.
+
+    `None` where the run has nothing of any page.
+    """
+    if opened.pages is None or (opened.crops is None and opened.pages_taken == 0):
         return None
     document: dict[str, JsonValue] = {
         "label": opened.data_label,

@@ -228,3 +228,10 @@ def test_suites_show_counts_tasks(capfd: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["suites", "show", "crops-mini", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert document["tasks"] == {"text": 120, "table": 60, "formula": 60}
+
+
+def test_a_run_without_pages_speaks_of_no_page_data(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line([*RUN, "--limit", "3", "--json"]) == 0
+    assert "data" not in json.loads(capfd.readouterr().out)
+    assert run_command_line([*RUN, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["data"]["pages_in_run"] == 2
