@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 from pathlib import Path
 from typing import TypeVar
 
@@ -104,6 +105,13 @@ def write_atomic(path: Path, data: bytes, *, option: str = "--out") -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise disk_error(error, path, option=option) from error
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove what a kill of `write_atomic` leaves below `folder`; nobody else may be writing there."""
+    for path in folder.rglob(".*.tmp"):
+        if re.fullmatch(r"\..*\.\d+\.tmp", path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 class LineWriter:

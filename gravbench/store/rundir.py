@@ -23,6 +23,7 @@ from gravbench.store.files import (
     parse_record,
     read_bytes,
     read_records,
+    remove_temporaries,
     write_atomic,
 )
 from gravbench.store.schema import (
@@ -100,7 +101,11 @@ class RunDirectory:
         write_atomic(self.summary_file, summary)
 
     def repair(self) -> list[str]:
-        """Cut torn last lines of all shards (kept as `.torn`); names the files that had one."""
+        """What a kill leaves: cut torn last lines of all shards (kept as `.torn`), remove half-written files.
+
+        Names the files that had a torn line. For the holder of the lock alone.
+        """
+        remove_temporaries(self.path)
         shards = [*sorted(self.path.glob("gen/*.jsonl")), *sorted(self.path.glob("score/*/*.jsonl"))]
         events = self.path / "events.jsonl"
         return [str(p.relative_to(self.path)) for p in [*shards, events] if p.is_file() and cut_torn_tail(p)]

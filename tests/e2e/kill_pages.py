@@ -4,7 +4,7 @@
     python tests/e2e/kill_pages.py --kills 60 --suite pages-mini --backend toy
 
 One run is left alone. Another is started again after every `kill -9` until it has been killed often enough,
-then it may finish. Both must export the same clockless bytes and hold the same Markdown files.
+then it may finish. Both must export the same clockless bytes and hold the same files of predictions.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ def differences(first: Path, second: Path) -> list[str]:
     if exports[0] != exports[1]:
         found.append(f"{second.name}: clockless export")
     trees = [
-        {p.relative_to(run / "predictions"): p.read_bytes() for p in (run / "predictions").rglob("*.md")}
+        {
+            p.relative_to(run / "predictions"): p.read_bytes()
+            for p in (run / "predictions").rglob("*")
+            if p.is_file()
+        }
         for run in (first, second)
     ]
     names = trees[0].keys() | trees[1].keys()

@@ -55,3 +55,14 @@ def test_clockless_export_shows_no_clock_session_or_slot(tmp_path: Path) -> None
     assert data == clockless(tmp_path / "b")
     for word in (b"_ns", b"session", b"attempt", b"slot", b"run_id", b"utc"):
         assert word not in data
+
+
+def test_a_file_half_written_at_the_kill_is_gone_after_the_resume(tmp_path: Path) -> None:
+    run_fake(tmp_path / "a", samples=3)
+    (tmp_path / "a" / "summary.json").unlink()
+    (tmp_path / "a" / "gen" / "000.jsonl").write_bytes(b"")
+    left = [tmp_path / "a" / ".summary.json.123.tmp", tmp_path / "a" / "gen" / ".x.md.77.tmp"]
+    for path in left:
+        path.write_text("half")
+    run_fake(tmp_path / "a", samples=3)
+    assert not any(path.exists() for path in left)
