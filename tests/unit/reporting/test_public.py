@@ -65,7 +65,7 @@ def private_document(*, said: str = "plain") -> ReportDocument:
 
 
 def test_pages_and_json_name_no_folder_no_account_and_no_host(tmp_path: Path) -> None:
-    publish_report(private_document(), root=tmp_path, folder="2020-01-x", working=Path("/work/here"))
+    publish_report(private_document(), root=tmp_path, folder="2020-01-x", working=Path("/srv/here"))
     for name in ("comparison.json", "report.html"):
         text = (tmp_path / "2020-01-x" / name).read_text("utf-8")
         assert "alice" not in text
@@ -91,15 +91,15 @@ def test_what_a_model_wrote_is_data() -> None:
 
 
 def test_publishing_twice_changes_nothing() -> None:
-    once = public(private_document(), working=Path("/work"))
-    assert public(once, working=Path("/work")) == once
+    once = public(private_document(), working=Path("/srv"))
+    assert public(once, working=Path("/srv")) == once
 
 
 @pytest.mark.parametrize(
     "text", ["2 tokens/round, and/or n/a", "https://example.org/a/b", "gen/000.jsonl", "1 / 2", "a -> b", ""]
 )
 def test_other_slashes_stay(text: str) -> None:
-    assert Shortener(working="/work", known=()).text(text) == text
+    assert Shortener(working="/srv", known=()).text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_other_slashes_stay(text: str) -> None:
         ("open('/a b/c')", "open('<path>')"),
         ("file:///srv/x y", "<path> y"),
         ("in ../../bob/runs.", "in <path>"),
-        ("/work/runs/a (3 pages)", "runs/a (3 pages)"),
-        ("/work", "."),
-        ("/work/../etc", "<path>"),
+        ("/srv/runs/a (3 pages)", "runs/a (3 pages)"),
+        ("/srv", "."),
+        ("/srv/../etc", "<path>"),
     ],
 )
 def test_paths_are_shortened(text: str, shown: str) -> None:
-    assert Shortener(working="/work", known=()).anything(text) == shown
+    assert Shortener(working="/srv", known=()).anything(text) == shown
 
 
 def test_a_host_is_told_from_another_and_cannot_be_guessed() -> None:
