@@ -62,7 +62,7 @@ def reaching(mask: Mask, own: int, rows: int) -> list[int]:
 def forward_rows(decoder: GlmDecoder, pool: KvPool, numbers: Tensor, shape: Shape) -> Tensor:
     """Logits [N * Q, V], all rows of all requests; `numbers` lies on the decoder's device."""
     tokens, positions, written, first_hidden = numbers.unbind(0)
-    hidden = decoder.key_numbers(shape.keys) >= first_hidden.view(shape.requests, shape.rows, 1)
+    hidden = pool.row_numbers[: shape.keys] >= first_hidden.view(shape.requests, shape.rows, 1)
     bias = torch.zeros(hidden.shape, dtype=decoder.dtype, device=decoder.device)
     bias.masked_fill_(hidden, torch.finfo(decoder.dtype).min)
     rows = decoder.forward_batch(

@@ -15,12 +15,16 @@ _GRAIN = 256
 
 
 class KvPool:
-    """`rows` [layers, 2, kv_heads, slots, capacity, head_dim] holds everything."""
+    """`rows` [layers, 2, kv_heads, slots, capacity, head_dim] and `row_numbers` [capacity] that count them.
+
+    Both are replaced together when the pool grows: while `rows` stay where they are, so do the numbers.
+    """
 
     def __init__(
         self, *, layers: int, kv_heads: int, head_dim: int, device: torch.device, dtype: torch.dtype
     ) -> None:
         self.rows = torch.zeros(layers, 2, kv_heads, 1, 0, head_dim, device=device, dtype=dtype)
+        self.row_numbers = torch.arange(0, device=device)
         self.in_use: list[KvCache] = []
         self._expected = 1
 
@@ -67,6 +71,7 @@ class KvPool:
         grown = self.rows.new_zeros(shape)
         grown[:, :, :, :have_slots, :have_rows].copy_(self.rows)
         self.rows = grown
+        self.row_numbers = torch.arange(shape[4], device=grown.device)
 
 
 class KvCache:

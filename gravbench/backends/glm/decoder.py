@@ -97,7 +97,6 @@ class GlmDecoder:
         self._single = SingleRow(g, rotary_dim=self.rope.rotary_dim, like=weight)
         self._grouped = g.heads != g.kv_heads
         self._masks: dict[tuple[Mask, int], Tensor] = {}
-        self._keys = torch.arange(0, device=self.device)
 
     def new_pool(self) -> KvPool:
         """An empty pool of caches for this decoder."""
@@ -109,12 +108,6 @@ class GlmDecoder:
             device=self.device,
             dtype=self.dtype,
         )
-
-    def key_numbers(self, keys: int) -> Tensor:
-        """0 .. keys - 1 on the device."""
-        if keys > len(self._keys):
-            self._keys = torch.arange(keys, device=self.device)
-        return self._keys[:keys]
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings [Q, width] of token ids [Q]."""

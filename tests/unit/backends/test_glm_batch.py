@@ -188,6 +188,26 @@ def test_a_recording_that_gives_other_numbers_is_refused(
             model.settle()
 
 
+@torch.inference_mode()
+def test_a_recording_that_writes_no_keys_and_values_is_refused(
+    batcher: TransformersLocal, make_request: Maker
+) -> None:
+    def forgets(work: Work) -> Work:
+        def replay() -> torch.Tensor:
+            logits = work()
+            model.pool.rows.zero_()
+            return logits
+
+        return replay
+
+    model = recording(batcher, forgets)
+    state = begin(model, make_request(variant=0))
+    model.forward(state, Window([1, 2], CAUSAL))
+    model.release(state)
+    with pytest.raises(EngineError, match="off by"):
+        model.settle()
+
+
 def frozen(work: Work) -> Work:
     """A recording that ignores what it is filled with."""
     once = work().clone()
