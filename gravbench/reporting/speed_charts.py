@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from markupsafe import Markup
+
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed_estimate import SpeedEstimate
 from gravbench.arms import batch_of, is_ar, without_batch
@@ -22,6 +24,7 @@ from gravbench.reporting.charts import (
     over_ar,
 )
 from gravbench.reporting.document import ReportDocument
+from gravbench.reporting.series import Line
 from gravbench.reporting.tables import interval, table
 
 _KIND = {"decode": "decode", "request": "end to end"}
@@ -39,12 +42,11 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
     sizes = sorted({int(a.part.block or 0) for own in families.values() for a in own})
     if len(sizes) < 2:
         return None
-    lines = []
-    for name, own in families.items():
-        for kind in ("decode", "request"):
-            shown = [(a, e) for a in own if (e := estimate(a.arm, kind)) is not None]
-            xs = [float(sizes.index(int(a.part.block or 0))) for a, _ in shown]
-            lines += interval_lines(f"{name}, {_KIND[kind]}", xs, [e for _, e in shown])
+    lines = [
+        line
+        for name, own in families.items()
+        for line in _lines(name, [(sizes.index(int(a.part.block or 0)), a.arm) for a in own])
+    ]
     rows = [
         (
             a.label,
@@ -62,15 +64,8 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
         key="block",
         title=title,
         note="Masked positions a draft fills per round. Above the dotted line drafting pays.",
-        svg=plots.line_chart(
-            lines[:MAX_SERIES],
-            key="block",
-            title=title,
-            description=described("Speedup over ar", lines),
-            x_label="block size",
-            y_label=over_ar(document),
-            ticks=[str(size) for size in sizes],
-            level=1.0,
+        svg=_drawn(
+            document, lines, key="block", title=title, x_label="block size", ticks=list(map(str, sizes))
         ),
         table=table(title, ("strategy", "block", "decode", "end to end", "tpf_all", "tau_round"), rows),
     )
@@ -82,14 +77,11 @@ def speed_by_length(document: ReportDocument) -> Chart | None:
     labels = _ordered(g.label for a in arms for g in a.arm.groups if g.kind == "length")
     if not labels:
         return None
-    lines = []
+    lines: list[Line] = []
     rows: list[tuple[str, ...]] = []
     for a in arms:
         groups = [g for g in a.arm.groups if g.kind == "length"]
-        for kind in ("decode", "request"):
-            shown = [(g, e) for g in groups if (e := estimate(g, kind)) is not None]
-            xs = [float(labels.index(g.label)) for g, _ in shown]
-            lines += interval_lines(f"{a.label}, {_KIND[kind]}", xs, [e for _, e in shown])
+        lines += _lines(a.label, [(labels.index(g.label), g) for g in groups])
         rows += [(a.label, g.label, *_group_cells(g)) for g in groups]
     column = end_to_end_column(g for a in arms for g in a.arm.groups if g.kind == "length")
     title = "Speedup against output length"
@@ -97,16 +89,7 @@ def speed_by_length(document: ReportDocument) -> Chart | None:
         key="length",
         title=title,
         note="Output tokens of ar, prefill's token and EOS included. Short outputs cap every speedup.",
-        svg=plots.line_chart(
-            lines[:MAX_SERIES],
-            key="length",
-            title=title,
-            description=described("Speedup over ar", lines),
-            x_label="output tokens",
-            y_label=over_ar(document),
-            ticks=labels,
-            level=1.0,
-        )
+        svg=_drawn(document, lines, key="length", title=title, x_label="output tokens", ticks=labels)
         if lines
         else None,
         table=table(
@@ -131,12 +114,11 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
     families: dict[str, list[Named]] = {}
     for a in sorted(arms, key=lambda a: concurrency(a.run, a.part.arm)):
         families.setdefault(without_batch(a.part.arm), []).append(a)
-    lines = []
-    for name, own in families.items():
-        for kind in ("decode", "request"):
-            shown = [(a, e) for a in own if (e := estimate(a.arm, kind)) is not None]
-            xs = [float(levels.index(concurrency(a.run, a.part.arm))) for a, _ in shown]
-            lines += interval_lines(f"{name}, {_KIND[kind]}", xs, [e for _, e in shown])
+    lines = [
+        line
+        for name, own in families.items()
+        for line in _lines(name, [(levels.index(concurrency(a.run, a.part.arm)), a.arm) for a in own])
+    ]
     rows = [
         (
             a.part.arm,
@@ -153,19 +135,48 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
         key="concurrency",
         title=title,
         note="Requests decoded together. Each point is a ratio to ar at the same number, inside one run.",
-        svg=plots.line_chart(
-            lines[:MAX_SERIES],
+        svg=_drawn(
+            document,
+            lines,
             key="concurrency",
             title=title,
-            description=described("Speedup over ar", lines),
             x_label="requests together",
-            y_label=over_ar(document),
-            ticks=[str(level) for level in levels],
-            level=1.0,
+            ticks=list(map(str, levels)),
         ),
         table=table(
             title, ("strategy", "together", "run", "decode", "end to end"), rows, left=frozenset({0, 2})
         ),
+    )
+
+
+def _lines(name: str, points: Sequence[tuple[int, ArmAnalysis | GroupRow]]) -> list[Line]:
+    """Decode and end-to-end line of one name through (tick, strategy or group), where measured."""
+    found: list[Line] = []
+    for kind, label in _KIND.items():
+        shown = [(float(x), e) for x, given in points if (e := estimate(given, kind)) is not None]
+        found += interval_lines(f"{name}, {label}", [x for x, _ in shown], [e for _, e in shown])
+    return found
+
+
+def _drawn(
+    document: ReportDocument,
+    lines: Sequence[Line],
+    *,
+    key: str,
+    title: str,
+    x_label: str,
+    ticks: Sequence[str],
+) -> Markup:
+    """What every speedup curve shares: speedup over ar upwards, a dotted line where drafting pays."""
+    return plots.line_chart(
+        lines[:MAX_SERIES],
+        key=key,
+        title=title,
+        description=described("Speedup over ar", lines),
+        x_label=x_label,
+        y_label=over_ar(document),
+        ticks=ticks,
+        level=1.0,
     )
 
 
