@@ -17,10 +17,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from gravbench.analysis.equality import differing_region, has_tokens, is_identical
+from gravbench.analysis.equality import Tokens, differing_region, has_tokens, is_identical
 from gravbench.protocols import Opinion, Referee
 from gravbench.records import Record
-from gravbench.store.page_schema import PageDetail
 
 DifferenceClass = Literal["near-tie", "stop-rule", "assembly", "violation", "unjudged", "failed"]
 
@@ -30,7 +29,7 @@ CONTEXT_TOKENS = 8
 CONTEXT_CHARACTERS = 24
 
 
-class Answer(Protocol):
+class Answer(Tokens, Protocol):
     """What the audit reads of a record; a run's generations and a reference's predictions both have it."""
 
     @property
@@ -40,15 +39,7 @@ class Answer(Protocol):
     @property
     def task(self) -> str: ...
     @property
-    def status(self) -> str: ...
-    @property
-    def stop_reason(self) -> str: ...
-    @property
-    def token_ids(self) -> tuple[int, ...]: ...
-    @property
     def text(self) -> str: ...
-    @property
-    def page(self) -> PageDetail | None: ...
 
 
 class Difference(Record):
