@@ -15,7 +15,6 @@ from pydantic import Field, JsonValue
 
 import gravbench
 from gravbench.errors import GravbenchError
-from gravbench.pipeline import suite_digest
 from gravbench.provenance import (
     LOCATING_VARIABLES,
     MAIN_PACKAGES,
@@ -28,10 +27,10 @@ from gravbench.records import Record
 from gravbench.runner.engine import checkpoint_of
 from gravbench.store.files import LineWriter
 from gravbench.store.schema import StoredRecord
-from gravbench.suites.finding import FoundData, find_data, how_to_get
-from gravbench.suites.manifest import Suite, list_suites, load_samples
-from gravbench.suites.opening import data_folder
-from gravbench.suites.verifying import verify_suite
+from gravbench.suites.data import data_folder
+from gravbench.suites.found_data import FoundData, find_data, how_to_get
+from gravbench.suites.manifest import Suite, list_suites, load_samples, suite_digest
+from gravbench.suites.verification import verify_suite
 
 Status = Literal["ok", "warn", "fail"]
 

@@ -20,6 +20,9 @@ SampleTask = Literal["text", "table", "formula", "page"]
 
 SAMPLE_TASKS: tuple[SampleTask, ...] = (*TASKS, "page")
 
+Point = tuple[float, float]
+"""(x, y) in image pixels, from the upper left corner."""
+
 
 class Record(BaseModel):
     """Frozen; unknown fields are errors; floats in full precision."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gravbench.errors import NotComparableError
-from gravbench.regions import PageSample
+from gravbench.pages.regions import PageSample
 from gravbench.store.schema import GenRecord, ScoreRecord
 
 if TYPE_CHECKING:

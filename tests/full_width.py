@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gravbench.training.initial import Shape, make_image_processor
-from gravbench.training.vocabulary import CHAT_TEMPLATE, save_tokenizer
+from gravbench.workshop.training.initial import Shape, make_image_processor
+from gravbench.workshop.training.vocabulary import CHAT_TEMPLATE, save_tokenizer
 
 VOCABULARY = 59392
 FIRST_SPECIAL = 59246

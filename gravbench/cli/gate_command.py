@@ -26,15 +26,14 @@ from gravbench.gate.junit import junit_xml
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.verdict import GateReport, Mode, unjudged
-from gravbench.pipeline import suite_digest
-from gravbench.regions import PageSample
+from gravbench.pages.regions import PageSample
 from gravbench.runner.options import RunOptions, options_of
 from gravbench.runner.pages import data_document, references_sha
 from gravbench.runner.suite_data import open_suite_data
 from gravbench.store.files import disk_error, make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import GenRecord, ScoreRecord, canonical_json
-from gravbench.suites.manifest import load_suite
+from gravbench.suites.manifest import load_suite, suite_digest
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 TAKEN: dict[Mode, frozenset[str]] = {

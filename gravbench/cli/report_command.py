@@ -10,13 +10,12 @@ from tempfile import TemporaryDirectory, mkdtemp
 from gravbench.analysis.facts import facts_of
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
-from gravbench.annotations import annotated_regions
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.report_gate import gate_part
 from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee, suite_of
 from gravbench.errors import DataError, GravbenchError, UsageError
-from gravbench.pipeline import suite_digest
-from gravbench.regions import PageSample
+from gravbench.pages.annotations import annotated_regions
+from gravbench.pages.regions import PageSample
 from gravbench.reporting.building import ReportInput, build_document
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
@@ -25,7 +24,8 @@ from gravbench.reporting.publishing import publish_report, published_folder
 from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import Manifest, canonical_json
-from gravbench.suites.opening import AnySample
+from gravbench.suites.data import AnySample
+from gravbench.suites.manifest import suite_digest
 
 
 def report(

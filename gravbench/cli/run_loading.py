@@ -11,17 +11,17 @@ from gravbench.analysis.divergence import TAU_FLOAT32
 from gravbench.analysis.facts import facts_of
 from gravbench.analysis.loaded import LoadedRun, load_run
 from gravbench.analysis.pieces import pieces_of
-from gravbench.cropping import cut_region
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.imaging import load_image
-from gravbench.pipeline import request_for, suite_digest
-from gravbench.pipeline.page import MAX_PAGE_PIXELS
+from gravbench.pages.reader import MAX_PAGE_PIXELS
+from gravbench.pages.region_crop import cut_region
+from gravbench.pages.regions import PageSample, Region
 from gravbench.protocols import Referee
 from gravbench.records import Request
-from gravbench.regions import PageSample, Region
+from gravbench.runner.plan import request_for
 from gravbench.runner.suite_data import samples_of_run
-from gravbench.suites.manifest import Suite, load_suite
-from gravbench.suites.opening import AnySample
+from gravbench.suites.data import AnySample
+from gravbench.suites.manifest import Suite, load_suite, suite_digest
 
 NOISE_SAMPLES = 30
 DEFAULT_BLOCK = 32

@@ -106,7 +106,7 @@ def run_options(
     in_flight: int = 1,
 ) -> RunOptions:
     """What was asked for, checked as far as no file is needed. Strategies are the verb's own business."""
-    from gravbench.backends.layouts import check_layout
+    from gravbench.pages.layouts import check_layout
     from gravbench.runner.options import RunOptions, parse_error_limit
     from gravbench.runner.suite_data import check_drift
 

@@ -12,10 +12,10 @@ from gravbench.cli.progress import make_progress
 from gravbench.errors import DataError
 from gravbench.printable import printable
 from gravbench.store.schema import canonical_json
-from gravbench.suites.fetching import fetch_pages
+from gravbench.suites.data import data_folder
+from gravbench.suites.download import fetch_pages
 from gravbench.suites.manifest import load_suite
-from gravbench.suites.opening import data_folder
-from gravbench.suites.verifying import Verification, verify_suite
+from gravbench.suites.verification import Verification, verify_suite
 
 SHOWN_FAULTS = 20
 

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.cli.output import print_json, print_tables
-from gravbench.pipeline import suite_digest
 from gravbench.records import TASKS
 from gravbench.store.schema import canonical_json
-from gravbench.suites.finding import FoundData, find_data
-from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite
+from gravbench.suites.found_data import FoundData, find_data
+from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite, suite_digest
 from gravbench.suites.samples import Sample
 
 

@@ -44,9 +44,9 @@ def run_training(
     quiet: bool,
 ) -> int:
     """Train and print where the checkpoint is."""
-    from gravbench.training.losses import Weights
-    from gravbench.training.schedule import FROM_CHECKPOINT, Curriculum
-    from gravbench.training.trainer import TrainOptions, train
+    from gravbench.workshop.training.losses import Weights
+    from gravbench.workshop.training.schedule import FROM_CHECKPOINT, Curriculum
+    from gravbench.workshop.training.trainer import TrainOptions, train
 
     started = init is not None
     options = TrainOptions(

@@ -21,7 +21,7 @@ from gravbench.omnidoc.evaluation import evaluate
 from gravbench.omnidoc.verify import KindReport
 from gravbench.suites.manifest import PageSet, load_suite
 from gravbench.suites.omnidocbench import read_annotations, read_pages
-from gravbench.suites.pages import name_of_copy
+from gravbench.suites.page_folder import name_of_copy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from gravbench.errors import EngineError, GravbenchError
-from gravbench.pipeline import request_for
-from gravbench.pipeline.page import PageReader, PageReading
+from gravbench.pages.reader import PageReader, PageReading
+from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend
 from gravbench.records import DecodeConfig, Generation, Times
-from gravbench.regions import PageSample
+from gravbench.runner.plan import request_for
 from gravbench.store.schema import PlanEntry
 
 if TYPE_CHECKING:

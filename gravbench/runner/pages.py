@@ -11,18 +11,18 @@ from pydantic import JsonValue
 
 from gravbench.arms import batch_of
 from gravbench.errors import UsageError
-from gravbench.pipeline.assembly import ASSEMBLER
-from gravbench.pipeline.page import PageReader
+from gravbench.pages.assembly import ASSEMBLER
+from gravbench.pages.reader import PageReader
+from gravbench.pages.regions import LayoutProvider, PageSample
 from gravbench.protocols import Backend
-from gravbench.regions import LayoutProvider, PageSample
 from gravbench.runner.options import RunOptions
 from gravbench.store.page_schema import PageDetail
 from gravbench.store.schema import sha256_of
 
 if TYPE_CHECKING:
     from gravbench.omnidoc.cdm import Cdm
+    from gravbench.suites.data import OpenedSuite
     from gravbench.suites.manifest import Suite
-    from gravbench.suites.opening import OpenedSuite
     from gravbench.suites.samples import Sample
 
 OpenLayout = Callable[[RunOptions], LayoutProvider]
@@ -117,7 +117,7 @@ def references_sha(samples: Sequence[Sample | PageSample]) -> str:
 
 def open_named_layout(options: RunOptions) -> LayoutProvider:
     """The layout provider of --layout."""
-    from gravbench.backends.layouts import open_layout
+    from gravbench.pages.layouts import open_layout
 
     return open_layout(
         options.layout, model=options.layout_model, device=options.device, threads=options.threads

@@ -17,10 +17,9 @@ from gravbench.analysis.facts import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of
 from gravbench.errors import NotComparableError
-from gravbench.pipeline import limit_samples, order_plan, suite_digest
+from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
-from gravbench.regions import PageSample
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.options import RunOptions, selection_fields
 from gravbench.runner.pages import (
@@ -32,6 +31,7 @@ from gravbench.runner.pages import (
     page_setup,
     references_sha,
 )
+from gravbench.runner.plan import limit_samples, order_plan
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
 from gravbench.scoring_pages import score_pages
@@ -39,10 +39,11 @@ from gravbench.store.lock import RunLock
 from gravbench.store.predictions import write_missing_markdown
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
+from gravbench.suites.manifest import suite_digest
 
 if TYPE_CHECKING:
+    from gravbench.suites.data import OpenedSuite
     from gravbench.suites.manifest import Suite
-    from gravbench.suites.opening import OpenedSuite
     from gravbench.suites.samples import Sample
 
 OpenBackend = Callable[[RunOptions, "Suite"], Backend]

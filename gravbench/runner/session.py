@@ -14,14 +14,14 @@ from pydantic import JsonValue, ValidationError
 
 from gravbench.arms import batch_of
 from gravbench.errors import GravbenchError
-from gravbench.pipeline import group_size, together
-from gravbench.pipeline.page import PageReader, PageReading
+from gravbench.pages.reader import PageReader, PageReading
+from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend
 from gravbench.records import SampleTask, Trace
-from gravbench.regions import PageSample
 from gravbench.runner.answering import Answering
 from gravbench.runner.folder import Claim
 from gravbench.runner.pages import budget_of, prompt_sha
+from gravbench.runner.plan import group_size, together
 from gravbench.store.predictions import write_markdown
 from gravbench.store.rundir import EventLog, PairKey, complete_pairs, next_attempts
 from gravbench.store.schema import (

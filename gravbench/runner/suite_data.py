@@ -9,12 +9,11 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from gravbench.errors import DataError, NotComparableError, UsageError
-from gravbench.pipeline import suite_digest
 from gravbench.runner.options import RunOptions
 from gravbench.runner.pages import references_sha
 from gravbench.store.schema import GenRecord, Manifest
-from gravbench.suites.manifest import Suite
-from gravbench.suites.opening import AnySample, OpenedSuite, Selection, data_folder, open_folder, open_suite
+from gravbench.suites.data import AnySample, OpenedSuite, Selection, data_folder, open_folder, open_suite
+from gravbench.suites.manifest import Suite, suite_digest
 
 DRIFT_FIELDS = ("suite",)
 

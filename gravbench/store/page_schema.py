@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gravbench.records import Counters, Record, StopReason, Task, Times
-from gravbench.regions import Point
+from gravbench.records import Counters, Point, Record, StopReason, Task, Times
 
 
 class RegionDetail(Record):

@@ -15,6 +15,7 @@ from gravbench.errors import DataError, UsageError
 from gravbench.imaging import read_bounded
 from gravbench.records import TASKS, Record, Task
 from gravbench.resources import data_root
+from gravbench.store.schema import sha256_of
 from gravbench.suites.samples import Sample, contained_path, describe_fault, read_samples
 
 __all__ = ["Manifest", "Sample", "Suite", "list_suites", "load_samples", "load_suite"]
@@ -139,6 +140,11 @@ def load_suite(name_or_path: str | Path, *, root: Path | None = None) -> Suite:
     raise UsageError(f"unknown suite {text!r}", hint=guess)
 
 
+def suite_digest(suite: Suite) -> str:
+    """Hash of everything in a manifest that decides what is measured; its place and prose are not in it."""
+    return sha256_of(suite.model_dump(mode="json", exclude={"description", "manifest_path", "data"}))
+
+
 def list_suites(*, root: Path | None = None) -> tuple[Suite, ...]:
     """Every suite of `root` (by default the shipped ones), by name; empty when there is none."""
     return tuple(_read(path) for path in sorted((root or data_root("suites")).glob("*.toml")))
@@ -147,7 +153,7 @@ def list_suites(*, root: Path | None = None) -> tuple[Suite, ...]:
 def load_samples(suite: Suite) -> tuple[Sample, ...]:
     """Own crops sorted by `sample_id`, every digest checked; those of `select` alone when it is not empty.
 
-    Suites of other kinds have none: `gravbench.suites.opening` finds their pages.
+    Suites of other kinds have none: `gravbench.suites.data` finds their pages.
     """
     if suite.kind != "crops":
         return ()

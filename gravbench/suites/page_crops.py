@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gravbench.annotations import AnnotatedRegion, annotated_regions, page_scale, scaled
-from gravbench.cropping import cut_region
 from gravbench.errors import DataError
 from gravbench.imaging import bytes_digest, load_image
+from gravbench.pages.annotations import AnnotatedRegion, annotated_regions, page_scale, scaled
+from gravbench.pages.region_crop import cut_region
+from gravbench.pages.regions import PageSample
 from gravbench.printable import printable
 from gravbench.records import Task
-from gravbench.regions import PageSample
 from gravbench.suites.manifest import Suite
 from gravbench.suites.samples import Annotation, Sample, read_samples
 

@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw
 
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.records import Request, Task
-from gravbench.training.initial import MICRO, make_config, make_image_processor, write_checkpoint
-from gravbench.training.vocabulary import build_tokenizer
+from gravbench.workshop.training.initial import MICRO, make_config, make_image_processor, write_checkpoint
+from gravbench.workshop.training.vocabulary import build_tokenizer
 
 
 def write_random_checkpoint(folder: Path, *, seed: int, edit: Callable[[Any], None] = lambda _: None) -> None:

@@ -19,9 +19,9 @@ from gravbench.gate.bless import (
 )
 from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.reference import Reference, as_generation
-from gravbench.pipeline import suite_digest
 from gravbench.scoring import score_generations, scorer_id
 from gravbench.store.schema import GenRecord, ScoreRecord
+from gravbench.suites.manifest import suite_digest
 
 TEXTS = {sample.sample_id: sample.reference for sample in fake_samples(SAMPLES)}
 

@@ -17,7 +17,7 @@ from gravbench.omnidoc.evaluation import score_pages
 from gravbench.omnidoc.predictions import locate, names_tried
 from gravbench.suites.manifest import load_suite
 from gravbench.suites.omnidocbench import read_annotations, read_pages
-from gravbench.suites.pages import name_of_copy
+from gravbench.suites.page_folder import name_of_copy
 
 TEXT = "amber river stone window compute lantern"
 PAGE = page_object([block("text_block", TEXT, 1)], "page_1.png", language="english")

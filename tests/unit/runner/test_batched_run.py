@@ -10,7 +10,7 @@ import pytest
 from run_support import FakeBackend, clockless, fake_samples, run_fake
 
 from gravbench.errors import EngineError
-from gravbench.pipeline import order_plan
+from gravbench.runner.plan import order_plan
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord
 

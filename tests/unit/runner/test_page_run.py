@@ -12,16 +12,16 @@ from page_support import det, entry, page_suite, write_folder
 from run_support import FakeBackend, QuietProgress, spoken
 
 from gravbench.analysis.clockless import clockless_lines
-from gravbench.backends.layout_truth import GroundTruthLayout
 from gravbench.errors import DataError, UsageError
+from gravbench.pages.layouts.ground_truth import GroundTruthLayout
+from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend
 from gravbench.records import DecodeConfig, Generation, Request
-from gravbench.regions import PageSample
 from gravbench.runner.options import RunOptions
 from gravbench.runner.path import Outcome, rescore, run
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord
-from gravbench.suites.opening import OpenedSuite, Selection, open_suite
+from gravbench.suites.data import OpenedSuite, Selection, open_suite
 
 PAGES = 6
 

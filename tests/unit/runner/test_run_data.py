@@ -13,7 +13,6 @@ from gravbench.analysis.compare import compare_one, compare_runs
 from gravbench.analysis.curve import curve_of
 from gravbench.analysis.loaded import LoadedRun, load_run
 from gravbench.analysis.run_analysis import AnalysisOptions
-from gravbench.backends.layout_truth import GroundTruthLayout
 from gravbench.cli.comparison_table import comparison_parts
 from gravbench.cli.output import print_tables
 from gravbench.cli.summary_table import summary_parts
@@ -27,6 +26,7 @@ from gravbench.gate.github import step_summary
 from gravbench.gate.junit import junit_xml
 from gravbench.gate.policy import load_policy
 from gravbench.gate.reference import load_reference
+from gravbench.pages.layouts.ground_truth import GroundTruthLayout
 from gravbench.reporting.building import ReportInput, build_document
 from gravbench.reporting.html import render_report
 from gravbench.runner import suite_data
@@ -34,8 +34,8 @@ from gravbench.runner.options import RunOptions
 from gravbench.runner.path import Outcome, run
 from gravbench.runner.suite_data import samples_of_run
 from gravbench.store.rundir import RunDirectory
+from gravbench.suites.data import OpenedSuite, Selection, open_suite
 from gravbench.suites.manifest import Suite
-from gravbench.suites.opening import OpenedSuite, Selection, open_suite
 
 PARTIAL = "partial copy of OmniDocBench v1.6: 3 of 1,651 pages"
 QUICK = AnalysisOptions(resamples=100)

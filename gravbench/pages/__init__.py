@@ -1,0 +1,1 @@
+"""Reading a page: its regions, their crops, their texts, one Markdown."""

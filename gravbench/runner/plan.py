@@ -1,0 +1,83 @@
+"""Samples -> the ordered plan and the requests of a run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from gravbench.arms import batch_of
+from gravbench.records import Request
+from gravbench.store.schema import PlanEntry
+from gravbench.suites.selection import S, Selectable, take
+
+if TYPE_CHECKING:
+    from gravbench.suites.manifest import Suite
+    from gravbench.suites.samples import Sample
+
+T = TypeVar("T")
+
+
+def limit_samples(samples: Sequence[S], limit: int | None) -> tuple[S, ...]:
+    """The first `limit` samples, taken from every task in proportion, in the order of `samples`."""
+    return take(samples, limit)
+
+
+def order_plan(samples: Sequence[Selectable], arms: Sequence[str], *, seed: int) -> tuple[PlanEntry, ...]:
+    """Interleaved plan: samples shuffled by `seed`, arms of one sample next to each other.
+
+    Samples go in blocks of two: the block's first sample runs the arms in a random order, the second in
+    the reverse (ABBA), so that linear drift cancels inside the block. Where arms decode several crops
+    together, such a group of crops takes the place of the sample: each arm decodes all of it in turn.
+    """
+    rng = random.Random(seed)
+    order = list(samples)
+    rng.shuffle(order)
+    entries: list[PlanEntry] = []
+    arm_order = list(arms)
+    size = group_size(arms, crops=sum(sample.task != "page" for sample in order))
+    for index, group in enumerate(together(order, lambda sample: sample.task, size=size)):
+        if index % 2 == 0:
+            rng.shuffle(arm_order)
+        else:
+            arm_order.reverse()
+        for arm in arm_order:
+            for sample in group:
+                entries.append(PlanEntry(slot=len(entries), sample_id=sample.sample_id, arm=arm))
+    return tuple(entries)
+
+
+def group_size(arms: Iterable[str], *, crops: int) -> int:
+    """Crops that stand together in the plan, the same for all arms.
+
+    Four times the largest batch, since a batch drains at the end of its group; fewer where less than ten
+    groups would be left for intervals to count, but at least one batch. 1 where no arm has batches.
+    """
+    batch = max(batch_of(arm) for arm in arms)
+    return 1 if batch == 1 else max(batch, min(4 * batch, crops // 10))
+
+
+def together(items: Iterable[T], task_of: Callable[[T], str], *, size: int) -> Iterator[list[T]]:
+    """Groups of up to `size` crops in the order given; a page, which is a batch of its own, stands alone."""
+    group: list[T] = []
+    for item in items:
+        if task_of(item) == "page":
+            yield [item]
+            continue
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def request_for(sample: Sample, suite: Suite) -> Request:
+    """The one model call of a crop."""
+    return Request(
+        request_id=sample.sample_id,
+        sample_id=sample.sample_id,
+        task=sample.task,
+        image_path=sample.image_path,
+        max_new_tokens=suite.max_new_tokens[sample.task],
+    )

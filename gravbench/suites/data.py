@@ -1,0 +1,168 @@
+"""A suite with its samples: own crops, pages from a data folder, or crops cut from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.errors import DataError, UsageError
+from gravbench.pages.regions import PageSample
+from gravbench.suites.manifest import PageSet, Suite, load_samples
+from gravbench.suites.page_crops import PageCrops, crop_samples
+from gravbench.suites.page_folder import PageData, digest_images, read_page_folder
+from gravbench.suites.samples import Sample, contained_path
+from gravbench.suites.selection import match_pages, take
+
+AnySample = Sample | PageSample
+DATA_VARIABLE = "GRAVBENCH_DATA"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which samples: `--pages`, `--limit`, `--stratify`, `--seed`; and `--allow-drift suite`."""
+
+    pages: str | None = None
+    limit: int | None = None
+    stratify: str | None = None
+    seed: int = 0
+    allow_drift: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedSuite:
+    """A suite's chosen samples. `pages` says which copy of the page data they come from."""
+
+    suite: Suite
+    samples: tuple[AnySample, ...]
+    pages: PageData | None = None
+    crops: PageCrops | None = None
+    """All crops cut from those pages, for a `page-crops` suite."""
+
+    @property
+    def page_samples(self) -> tuple[PageSample, ...]:
+        return tuple(sample for sample in self.samples if isinstance(sample, PageSample))
+
+    @property
+    def data_label(self) -> str | None:
+        """What the page data may be called, with the number of pages taken from it."""
+        if self.pages is None:
+            return None
+        taken = self.pages_taken
+        whole = len(self.pages.samples)
+        if self.crops is not None:
+            all_crops = len(self.crops.samples)
+            some = f"; {len(self.samples):,} of its {all_crops:,} crops in this run"
+            return self.pages.label + (some if len(self.samples) < all_crops else "")
+        if taken == whole == self.pages.entries:
+            return self.pages.label
+        return f"{self.pages.label}; {taken:,} of these pages in this run"
+
+    @property
+    def pages_taken(self) -> int:
+        """Pages read, or pages that the run's crops are cut from."""
+        if self.crops is None:
+            return len(self.page_samples)
+        return len({sample.attributes.get("page") for sample in self.samples})
+
+    @property
+    def selected(self) -> bool:
+        """Whether `--limit` or `--pages` left out some of the page data."""
+        if self.crops is not None:
+            return len(self.samples) < len(self.crops.samples)
+        return self.pages is not None and len(self.page_samples) < len(self.pages.samples)
+
+
+def data_folder(suite: Suite, *, data: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Folder of a suite's pages: --data, the shipped one, or its place in GRAVBENCH_DATA; None: no pages."""
+    if suite.pages is None:
+        if data is not None:
+            raise UsageError(f"suite {suite.name} ships its data", hint="Leave --data out.")
+        return None
+    if data is not None and suite.pages.data is not None:
+        raise UsageError(
+            f"suite {suite.name} ships its pages, and {data} would run under its name",
+            hint="Leave --data out; pages of your own need a suite manifest of their own.",
+        )
+    if data is not None:
+        return _given(data, suite.pages)
+    if suite.pages.data is not None:
+        folder = Path(suite.manifest_path).parent
+        return contained_path(folder, suite.pages.data, where=f"{suite.manifest_path}: field pages.data")
+    return _placed(suite, suite.pages, environ)
+
+
+def open_suite(
+    suite: Suite,
+    *,
+    data: Path | None,
+    environ: Mapping[str, str],
+    cache: Path,
+    selection: Selection,
+    note: Callable[[str], None],
+) -> OpenedSuite:
+    """All chosen samples, crops before pages, each sorted by id; `DataError` when data is missing."""
+    folder = data_folder(suite, data=data, environ=environ)
+    return open_folder(suite, folder, cache=cache, selection=selection, note=note)
+
+
+def open_folder(
+    suite: Suite,
+    folder: Path | None,
+    *,
+    cache: Path,
+    selection: Selection,
+    note: Callable[[str], None],
+) -> OpenedSuite:
+    """The suite on the pages of exactly this folder; `None` where it has no pages."""
+    page_data: PageData | None = None
+    crops: PageCrops | None = None
+    samples: Sequence[AnySample] = load_samples(suite)
+    if folder is not None and suite.pages is not None:
+        page_data = read_page_folder(suite.pages, folder, allow_drift=selection.allow_drift)
+        if suite.kind == "page-crops":
+            crops = crop_samples(suite, digest_images(page_data.samples), cache=cache, note=note)
+            samples = crops.samples
+        else:
+            samples = (*samples, *page_data.samples)
+    chosen = take(
+        match_pages(samples, selection.pages),
+        selection.limit,
+        stratify=selection.stratify,
+        seed=selection.seed,
+    )
+    return OpenedSuite(suite=suite, samples=_digested(chosen), pages=page_data, crops=crops)
+
+
+def _digested(samples: Sequence[AnySample]) -> tuple[AnySample, ...]:
+    """Only the chosen pages have their images read."""
+    return tuple(digest_images([s])[0] if isinstance(s, PageSample) else s for s in samples)
+
+
+def _given(data: Path, pages: PageSet) -> Path:
+    if data.is_dir():
+        return data
+    found = "is a file" if data.exists() else "no such folder"
+    raise DataError(
+        f"{data}: {found}, expected a folder with {pages.annotations} and images/",
+        hint="Put them there, or name their folder with --data.",
+    )
+
+
+def _placed(suite: Suite, pages: PageSet, environ: Mapping[str, str]) -> Path:
+    assert pages.place is not None
+    root = environ.get(DATA_VARIABLE)
+    fetch = f"gravbench suites fetch {suite.name}"
+    if not root:
+        raise DataError(
+            f"suite {suite.name}: its pages do not ship with gravbench, and {DATA_VARIABLE} is not set",
+            hint=f"Set {DATA_VARIABLE} to a folder that holds (or shall hold) {pages.place}/, then "
+            f"`{fetch}`; or name a folder with {pages.annotations} and images/ by --data.",
+        )
+    folder = Path(root) / pages.place
+    if not folder.is_dir():
+        raise DataError(
+            f"suite {suite.name}: {folder} not found",
+            hint=f"`{fetch}`, or place {pages.annotations} and images/ of {pages.release} there by hand.",
+        )
+    return folder

@@ -1,0 +1,81 @@
+"""Is a suite's page data on this machine, and what may the copy be called? No image is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gravbench.errors import DataError
+from gravbench.imaging import file_digest
+from gravbench.suites.data import data_folder
+from gravbench.suites.manifest import PageSet, Suite
+from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES
+from gravbench.suites.page_folder import read_page_folder
+
+DataState = Literal["ships", "found", "missing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundData:
+    """Page data of one suite. `label` names a copy that could be read, `problem` says why one could not."""
+
+    state: DataState
+    folder: Path | None = None
+    pages: int | None = None
+    """Pages in the copy."""
+    label: str | None = None
+    partial: bool = False
+    drifted: bool = False
+    problem: str | None = None
+    hint: str | None = None
+
+    def describe(self, pages: PageSet | None) -> str:
+        """`ships`, `missing`, `found`, `6 of 1,651 found (partial copy)`, or what is wrong with the copy."""
+        if self.problem is not None:
+            return self.state if self.state == "missing" else f"{self.state}, unusable"
+        if pages is None or self.pages is None or not (self.partial or self.drifted):
+            return self.state
+        kind = "changed copy" if self.drifted else "partial copy"
+        return f"{self.pages:,} of {pages.release_pages:,} {self.state} ({kind})"
+
+
+def find_data(suite: Suite, *, environ: Mapping[str, str]) -> FoundData:
+    """Where a suite's pages lie and which copy that is; never raises for data that is missing or broken."""
+    pages = suite.pages
+    if pages is None:
+        return FoundData(state="ships")
+    state: DataState = "ships" if pages.data is not None else "missing"
+    try:
+        folder = data_folder(suite, data=None, environ=environ)
+        assert folder is not None
+        annotations = folder / pages.annotations
+        if not annotations.is_file():
+            raise DataError(f"{annotations}: not found", hint=how_to_get(suite))
+        state = "ships" if pages.data is not None else "found"
+        return _read(pages, folder, state)
+    except DataError as error:
+        return FoundData(state=state, problem=error.message, hint=error.hint)
+
+
+def how_to_get(suite: Suite) -> str:
+    """What to do for a suite whose pages are not here."""
+    return f"gravbench suites fetch {suite.name}, or name a folder with --data."
+
+
+def _read(pages: PageSet, folder: Path, state: DataState) -> FoundData:
+    """By digest where the copy is the release's, which spares reading 1,651 pages, else page by page."""
+    digest = file_digest(folder / pages.annotations, what="annotation file", limit=MAX_ANNOTATION_BYTES)
+    if digest == pages.annotation_sha256:
+        label = f"{pages.release} ({pages.release_pages:,} pages)"
+        return FoundData(state=state, folder=folder, pages=pages.release_pages, label=label)
+    data = read_page_folder(pages, folder, allow_drift=True)
+    return FoundData(
+        state=state,
+        folder=folder,
+        pages=data.entries,
+        label=data.label,
+        partial=data.partial,
+        drifted=data.drifted,
+    )

@@ -1,0 +1,315 @@
+"""An OmniDocBench folder (`OmniDocBench.json` + `images/`) -> page samples, with what is wrong in it.
+
+Faults of the data set stop here, before any model is loaded. Faults of one page stay with that page: it
+fails when its turn comes, and the others run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gravbench.errors import DataError
+from gravbench.imaging import bytes_digest, file_digest, read_bounded
+from gravbench.pages.regions import PageSample
+from gravbench.printable import has_controls, printable, shortened
+from gravbench.suites.manifest import PageSet
+from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
+from gravbench.suites.samples import contained_path
+
+MAX_NAME_BYTES = 255 - len(".md")
+"""What a file system lets the Markdown of a page be called."""
+OLDER_RELEASES = {981: "v1.0", 1355: "v1.5"}
+"""Page counts of earlier releases, whose pages carry no `subset`."""
+
+_NO_DIGEST = "0" * 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageData:
+    """Pages found in one folder, and what the copy may be called."""
+
+    folder: Path
+    annotations: Path
+    annotation_sha256: str
+    samples: tuple[PageSample, ...]
+    entries: int
+    """Pages in the annotation file."""
+    label: str
+    """`OmniDocBench v1.6 (1,651 pages)`, or what makes it something else."""
+    partial: bool
+    drifted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyName:
+    """What a copy of a release may be called."""
+
+    label: str
+    partial: bool
+    drifted: bool
+
+
+def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False) -> PageData:
+    """Every page of the suite that the folder holds, sorted by sample id; images are not opened yet.
+
+    `DataError` when the annotation file is missing, no JSON, of another schema or release, or changed;
+    `allow_drift` runs a changed one under a name that says so.
+    """
+    path = contained_path(folder, pages.annotations, where=f"{folder}: annotation file")
+    if not path.is_file():
+        raise DataError(
+            f"{path}: not found",
+            hint=f"Put {pages.annotations} and images/ of {pages.release} into {folder}, or name their "
+            "folder with --data.",
+        )
+    data = read_bounded(path, limit=MAX_ANNOTATION_BYTES, what="annotation file")
+    entries = parse_annotations(data, path)
+    read_pages(entries, source=str(path))
+    digest = bytes_digest(data)
+    known = page_digests(pages, folder)
+    changed = _changed_pages(entries, known, folder)
+    label, partial, drifted = _name_of(
+        pages, entries, same=digest == pages.annotation_sha256, known=bool(known), changed=changed
+    )
+    if drifted and not allow_drift:
+        raise DataError(
+            f"{path}: {label}",
+            hint="Restore the release's file, or run the changed copy under that name with "
+            "--allow-drift suite.",
+        )
+    chosen = [entry for entry in entries if _belongs(pages, entry)]
+    if not chosen:
+        raise DataError(
+            f"{path}: none of its {len(entries):,} pages belongs to the suite",
+            hint=f"The suite wants subset {', '.join(pages.subsets) or '(any)'}; use a complete copy.",
+        )
+    samples = sorted((_sample(folder, entry) for entry in chosen), key=lambda s: s.sample_id)
+    _check_distinct(samples, path)
+    return PageData(
+        folder=folder,
+        annotations=path,
+        annotation_sha256=digest,
+        samples=tuple(samples),
+        entries=len(entries),
+        label=label,
+        partial=partial,
+        drifted=drifted,
+    )
+
+
+def parse_annotations(data: bytes, path: Path) -> list[dict[str, Any]]:
+    """The page objects of an annotation file; `DataError` names what it is instead."""
+    if not data.strip():
+        raise DataError(f"{path}: empty file, expected a JSON list of pages", hint="Fetch it again.")
+    refuse_too_large(data, path)
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as fault:
+        raise DataError(f"{path}: not JSON: {fault}", hint="Fetch it again.") from fault
+    if not isinstance(value, list) or not value:
+        found = type(value).__name__ if not isinstance(value, list) else "an empty list"
+        raise DataError(f"{path}: {found}, expected a JSON list of pages", hint="Fetch it again.")
+    for index, entry in enumerate(value):
+        if not isinstance(entry, dict) or not isinstance(entry.get("page_info"), dict):
+            raise DataError(
+                f"{path}: page {index} has no page_info, expected the schema of OmniDocBench v1.0 to v1.6",
+                hint="Use the OmniDocBench.json of the release.",
+            )
+    return value
+
+
+def digest_images(samples: Sequence[PageSample]) -> tuple[PageSample, ...]:
+    """The samples with the digest of annotation and image; an unreadable image is the page's fault."""
+    return tuple(_digested(sample) for sample in samples)
+
+
+def image_place(folder: Path, image_path: str) -> Path:
+    """Where a page's image lies: `image_path` under `images/` or under the folder itself.
+
+    `DataError` for an absolute path, one with `..`, a link that leaves the folder, or a missing file.
+    """
+    pure = PurePosixPath(image_path.replace("\\", "/"))
+    where = "page_info.image_path"
+    contained_path(folder, str(pure) or ".", where=where)
+    for relative in (PurePosixPath("images") / pure, pure):
+        place = contained_path(folder, str(relative), where=where)
+        if place.is_file():
+            return place
+    raise DataError(f"{folder / 'images' / pure}: image not found", hint="Restore the image.")
+
+
+def sample_id_of(image_name: str) -> str:
+    """Id of a page: its image's base name without the extension, which names its Markdown file as well.
+
+    A name that no file can have gets a readable stand-in, told apart by a digest; such a page fails.
+    """
+    stem = PurePosixPath(image_name).stem
+    if not has_controls(stem) and len(stem.encode()) <= MAX_NAME_BYTES:
+        return stem
+    digest = bytes_digest(image_name.encode("utf-8", "backslashreplace"))[:12]
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', stem)[:80]}-{digest}"
+
+
+def base_name(image_path: str) -> str:
+    """The image's file name, whichever slashes its path has."""
+    return PurePosixPath(image_path.replace("\\", "/")).name
+
+
+def _check_name(name: str) -> None:
+    length = len(PurePosixPath(name).stem.encode("utf-8", "backslashreplace"))
+    if length > MAX_NAME_BYTES:
+        raise DataError(
+            f"page_info.image_path: a name of {length} bytes, expected at most {MAX_NAME_BYTES}, so that "
+            "NAME.md can be written",
+            hint="Rename the image and its image_path.",
+        )
+
+
+def _sample(folder: Path, entry: dict[str, Any]) -> PageSample:
+    info = entry["page_info"]
+    name = base_name(info["image_path"])
+    fault: str | None = None
+    place: str | None = None
+    try:
+        _check_name(name)
+        place = str(image_place(folder, info["image_path"]))
+    except DataError as error:
+        fault = error.whole
+    return PageSample(
+        sample_id=sample_id_of(name),
+        image_name=name if sample_id_of(name) == PurePosixPath(name).stem else shortened(printable(name), 80),
+        image_path=place,
+        image_sha256=_NO_DIGEST,
+        entry=entry,
+        attributes=_attributes(_page_attributes(entry)),
+        fault=fault,
+    )
+
+
+def _digested(sample: PageSample) -> PageSample:
+    image_sha, fault = _NO_DIGEST, sample.fault
+    if sample.image_path is not None:
+        try:
+            image_sha = file_digest(sample.image_path)
+        except DataError as error:
+            fault = error.whole
+    digest = bytes_digest(f"{entry_digest(sample.entry)} {image_sha}".encode())
+    return replace(sample, image_sha256=digest, fault=fault)
+
+
+def _page_attributes(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The page's attributes; `null` says as little as none at all."""
+    return entry["page_info"].get("page_attribute") or {}
+
+
+def _attributes(given: Mapping[str, Any]) -> dict[str, bool | int | str]:
+    """Page attributes as single values: a list becomes its members joined by `+`."""
+    flat: dict[str, bool | int | str] = {}
+    for name, value in given.items():
+        if isinstance(value, list):
+            flat[printable(name)] = printable("+".join(map(str, value)))
+        elif isinstance(value, str):
+            flat[printable(name)] = printable(value)
+        elif isinstance(value, bool | int):
+            flat[printable(name)] = value
+    return flat
+
+
+def _belongs(pages: PageSet, entry: Mapping[str, Any]) -> bool:
+    subset = _page_attributes(entry).get("subset")
+    stem = sample_id_of(base_name(entry["page_info"]["image_path"]))
+    return (not pages.subsets or subset in pages.subsets) and (not pages.select or stem in pages.select)
+
+
+def _check_distinct(samples: Sequence[PageSample], path: Path) -> None:
+    for before, after in itertools.pairwise(samples):
+        if before.sample_id == after.sample_id:
+            raise DataError(
+                f"{path}: images {before.image_name!r} and {after.image_name!r} share the stem "
+                f"{after.sample_id!r}, and would share one prediction file",
+                hint="Rename one of the two images and its image_path.",
+            )
+
+
+def page_digests(pages: PageSet, folder: Path) -> dict[str, tuple[str, str]]:
+    """Image name -> known digests of its annotation and its image; empty when the suite ships none."""
+    if pages.digests is None:
+        return {}
+    path = contained_path(folder, pages.digests, where=f"{folder}: field digests")
+    if not path.is_file():
+        return {}
+    value = json.loads(read_bounded(path, what="digest file"))
+    return {str(name): (str(entry), str(image)) for name, (entry, image) in value.items()}
+
+
+def entry_digest(entry: Mapping[str, Any]) -> str:
+    """Digest of one page's annotation, whatever its formatting."""
+    return bytes_digest(json.dumps(entry, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _changed_pages(
+    entries: Sequence[Mapping[str, Any]], known: Mapping[str, tuple[str, str]], folder: Path
+) -> list[str]:
+    """Names of pages that are not the known ones, by annotation or image; an absent image is no change."""
+    if not known:
+        return []
+    changed = []
+    for entry in entries:
+        path = entry["page_info"]["image_path"]
+        name = base_name(path)
+        annotation, image = known.get(name, (None, None))
+        found = _image_digest(folder, path)
+        if annotation != entry_digest(entry) or (found is not None and found != image):
+            changed.append(name)
+    return changed
+
+
+def _image_digest(folder: Path, image_path: str) -> str | None:
+    """Digest of a page's image; None when there is no readable image to compare."""
+    try:
+        return file_digest(image_place(folder, image_path))
+    except DataError:
+        return None
+
+
+def name_of_copy(pages: PageSet, entries: Sequence[Mapping[str, Any]], digest: str) -> CopyName:
+    """What an annotation file of these pages and this digest may be called, images aside."""
+    label, partial, drifted = _name_of(
+        pages, entries, same=digest == pages.annotation_sha256, known=False, changed=()
+    )
+    return CopyName(label=label, partial=partial, drifted=drifted)
+
+
+def _name_of(
+    pages: PageSet,
+    entries: Sequence[Mapping[str, Any]],
+    *,
+    same: bool,
+    known: bool,
+    changed: Sequence[str],
+) -> tuple[str, bool, bool]:
+    """(what this copy is called, partial, drifted)."""
+    count, whole = len(entries), pages.release_pages
+    if same:
+        return f"{pages.release} ({count:,} pages)", False, False
+    subsets = [_page_attributes(entry).get("subset") for entry in entries]
+    if pages.place is not None and count in OLDER_RELEASES and not any(subsets):
+        version = OLDER_RELEASES[count]
+        return f"{count:,} pages without subsets: OmniDocBench {version}, not {pages.release}", False, True
+    if changed:
+        return (
+            f"changed copy of {pages.release}: {len(changed):,} of {count:,} pages differ",
+            count < whole,
+            True,
+        )
+    if count < whole:
+        unchecked = "" if known else ", annotations not checked against the release"
+        return f"partial copy of {pages.release}: {count:,} of {whole:,} pages{unchecked}", True, False
+    digest = pages.annotation_sha256[:12]
+    return f"changed copy of {pages.release}: {count:,} pages, sha256 is not {digest}", False, True

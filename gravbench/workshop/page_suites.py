@@ -1,0 +1,147 @@
+"""Build `pages-mini` and `semantic-shuffle` again from their generators: same ground truth, same pixels."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gravbench.imaging import bytes_digest
+from gravbench.suites.page_folder import entry_digest
+from gravbench.suites.samples import Annotation
+from gravbench.workshop.synth import Crop
+from gravbench.workshop.synth.page import SynthPage, render_page
+from gravbench.workshop.synth.page_plan import Columns
+from gravbench.workshop.synth.shuffled_line import shuffled_pair
+
+FIRST_SEED = 1_000_000
+"""Far from the low seeds that training uses."""
+
+ONE_COLUMN, TWO_COLUMNS = 14, 12
+SHUFFLED_PAGES, SHUFFLED_LINES = 6, 40
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPages:
+    """What a build wrote: pages, bytes of PNG, and the digest of the annotation file."""
+
+    pages: int
+    image_bytes: int
+    annotation_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageJob:
+    """A page to draw: image name, and what decides it."""
+
+    name: str
+    seed: int
+    columns: Columns
+    words: str = "plain"
+    pair: str | None = None
+
+    def render(self) -> SynthPage:
+        """Draw it; pages of a pair carry its name and their word order as page attributes."""
+        page = render_page(
+            self.seed,
+            columns=self.columns,
+            split="heldout",
+            name=self.name,
+            shuffle=self.words == "shuffled",
+        )
+        if self.pair is not None:
+            page.entry["page_info"]["page_attribute"] |= {"pair": self.pair, "words": self.words}
+        return page
+
+
+def mini_pages() -> tuple[PageJob, ...]:
+    """The pages of pages-mini: first those of one column, then those of two."""
+    total = ONE_COLUMN + TWO_COLUMNS
+    return tuple(
+        PageJob(f"page-{number:02}.png", FIRST_SEED + number, 1 if number < ONE_COLUMN else 2)
+        for number in range(total)
+    )
+
+
+def shuffled_pages() -> tuple[PageJob, ...]:
+    """The pages of semantic-shuffle: each as written, then with its words shuffled."""
+    return tuple(
+        PageJob(
+            f"pair-{number:02}-{words}.png",
+            FIRST_SEED + 500 + number,
+            1 if number % 3 else 2,
+            words,
+            f"pair-{number:02}",
+        )
+        for number in range(SHUFFLED_PAGES)
+        for words in ("plain", "shuffled")
+    )
+
+
+def shuffled_line(number: int) -> tuple[tuple[str, Crop], ...]:
+    """(sample id, crop) of one line as written and shuffled."""
+    pair = shuffled_pair(FIRST_SEED + 900 + number)
+    return tuple((f"line-{number:02}-{words}", crop) for words, crop in pair)
+
+
+def build_pages_mini(out_dir: str | Path) -> BuiltPages:
+    """Write `OmniDocBench.json`, `images/*.png` and `digests.json` under `out_dir`.
+
+    Fonts of Debian are needed (`DataError` names the missing package).
+    """
+    return write_pages(mini_pages(), Path(out_dir))
+
+
+def build_semantic_shuffle(out_dir: str | Path) -> tuple[BuiltPages, str]:
+    """Write pages, and lines with their `samples.jsonl`; returns what was built and the lines' digest."""
+    folder = Path(out_dir)
+    built = write_pages(shuffled_pages(), folder)
+    lines: list[str] = []
+    for number in range(SHUFFLED_LINES):
+        lines += [_line(folder, sample_id, crop) for sample_id, crop in shuffled_line(number)]
+    data = "".join(sorted(lines)).encode("utf-8")
+    (folder / "samples.jsonl").write_bytes(data)
+    return built, bytes_digest(data)
+
+
+def write_pages(jobs: Iterable[PageJob], folder: Path) -> BuiltPages:
+    """Write pages in the OmniDocBench layout, with the digests that tell partial from changed."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    entries: list[dict[str, Any]] = []
+    digests: dict[str, tuple[str, str]] = {}
+    total = 0
+    for job in jobs:
+        name, page = job.name, job.render()
+        png = _png(page.image)
+        (folder / "images" / name).write_bytes(png)
+        total += len(png)
+        entries.append(page.entry)
+        digests[name] = (entry_digest(page.entry), bytes_digest(png))
+    data = json.dumps(entries, ensure_ascii=False, indent=1).encode("utf-8")
+    (folder / "OmniDocBench.json").write_bytes(data)
+    (folder / "digests.json").write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+    return BuiltPages(pages=len(entries), image_bytes=total, annotation_sha256=bytes_digest(data))
+
+
+def _png(image: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, format="PNG", optimize=True)
+    return stream.getvalue()
+
+
+def _line(folder: Path, sample_id: str, crop: Crop) -> str:
+    pair, _, words = sample_id.rpartition("-")
+    png = _png(crop.image)
+    (folder / "images" / f"{sample_id}.png").write_bytes(png)
+    annotation = Annotation(
+        sample_id=sample_id,
+        task="text",
+        image=f"images/{sample_id}.png",
+        image_sha256=bytes_digest(png),
+        reference=crop.text,
+        attributes={"pair": pair, "words": words, "font": crop.font},
+    )
+    return json.dumps(annotation.model_dump(), ensure_ascii=False, separators=(",", ":")) + "\n"

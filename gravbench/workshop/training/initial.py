@@ -1,0 +1,134 @@
+"""Write an untrained checkpoint in the real GLM-OCR directory format.
+
+The folder is what `GlmOcrForConditionalGeneration.from_pretrained` expects, plus `block_diffusion.json`:
+nothing about it says that the model is small.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gravbench.backends.quiet import quiet_transformers
+from gravbench.workshop.training.vocabulary import MASK, build_tokenizer, eos_ids, save_tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Sizes of a GLM-OCR model. Widths in channels, depths in layers, patch in pixels."""
+
+    vision_depth: int = 4
+    vision_width: int = 192
+    vision_heads: int = 3
+    vision_mlp: int = 384
+    patch: int = 8
+    text_depth: int = 6
+    text_width: int = 256
+    text_heads: int = 4
+    text_mlp: int = 512
+    head_dim: int = 64
+    mrope_section: tuple[int, int, int] = (2, 4, 26)
+    rope_theta: float = 1000.0
+    block: int = 8
+
+
+TINY = Shape()
+"""The shape of gravity-tiny: 6.4 M parameters, 13 MB in bfloat16."""
+
+MICRO = Shape(
+    vision_depth=1, vision_width=32, vision_heads=2, vision_mlp=48, text_depth=2, text_width=32,
+    text_heads=2, text_mlp=48, head_dim=16, mrope_section=(1, 2, 5),
+)  # fmt: skip
+"""A shape for tests: loads in milliseconds."""
+
+
+def make_config(shape: Shape, tokenizer: Any) -> Any:
+    """The `GlmOcrConfig` of a model of this shape over this tokenizer."""
+    from transformers import GlmOcrConfig
+
+    token = tokenizer.convert_tokens_to_ids
+    return GlmOcrConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": shape.text_width,
+            "intermediate_size": shape.text_mlp,
+            "num_hidden_layers": shape.text_depth,
+            "num_attention_heads": shape.text_heads,
+            "num_key_value_heads": shape.text_heads,
+            "head_dim": shape.head_dim,
+            "max_position_embeddings": 4096,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": shape.rope_theta,
+                "partial_rotary_factor": 1.0,
+                "mrope_section": list(shape.mrope_section),
+            },
+            "eos_token_id": list(eos_ids(tokenizer)),
+            "pad_token_id": eos_ids(tokenizer)[0],
+        },
+        vision_config={
+            "depth": shape.vision_depth,
+            "hidden_size": shape.vision_width,
+            "num_heads": shape.vision_heads,
+            "intermediate_size": shape.vision_mlp,
+            "patch_size": shape.patch,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "in_channels": 3,
+            "out_hidden_size": shape.text_width,
+        },
+        image_token_id=token("<|image|>"),
+        video_token_id=token("<|video|>"),
+        image_start_token_id=token("<|begin_of_image|>"),
+        image_end_token_id=token("<|end_of_image|>"),
+        video_start_token_id=token("<|begin_of_video|>"),
+        video_end_token_id=token("<|end_of_video|>"),
+        tie_word_embeddings=False,
+    )
+
+
+def make_image_processor(shape: Shape) -> Any:
+    """`Glm46VImageProcessorPil`: needs no torchvision; never enlarges a crop of at least one merged patch."""
+    from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
+
+    side = 2 * shape.patch
+    return Glm46VImageProcessorPil(
+        patch_size=shape.patch,
+        temporal_patch_size=2,
+        merge_size=2,
+        image_mean=[0.8, 0.8, 0.8],
+        image_std=[0.22, 0.22, 0.22],
+        size={"shortest_edge": 2 * side * side, "longest_edge": 2 * 2048 * 2048},
+    )
+
+
+def write_initial_checkpoint(folder: Path, *, shape: Shape = TINY, seed: int = 0) -> None:
+    """Random weights, tokenizer, processor and `block_diffusion.json` into `folder`."""
+    import torch
+    from transformers import GlmOcrForConditionalGeneration
+
+    tokenizer = build_tokenizer()
+    torch.manual_seed(seed)
+    model = GlmOcrForConditionalGeneration(make_config(shape, tokenizer))
+    write_checkpoint(folder, model, tokenizer, make_image_processor(shape), block=shape.block)
+
+
+def write_checkpoint(folder: Path, model: Any, tokenizer: Any, processor: Any, *, block: int) -> None:
+    """Save all files of a checkpoint folder; safetensors only."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.generation_config.eos_token_id = list(eos_ids(tokenizer))
+    model.generation_config.pad_token_id = eos_ids(tokenizer)[0]
+    model.generation_config.do_sample = False
+    with quiet_transformers():
+        model.save_pretrained(str(folder))
+    save_tokenizer(tokenizer, folder)
+    processor.save_pretrained(str(folder))
+    fields = {
+        "ar_loss_weight": 1.0,
+        "bd_size": block,
+        "mask_id": tokenizer.convert_tokens_to_ids(MASK),
+        "mask_schedule": "uniform",
+    }
+    (folder / "block_diffusion.json").write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n")
