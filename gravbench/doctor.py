@@ -28,9 +28,8 @@ from gravbench.runner.engine import checkpoint_of
 from gravbench.store.files import LineWriter
 from gravbench.store.schema import StoredRecord
 from gravbench.suites.data import data_folder
-from gravbench.suites.found_data import FoundData, find_data, how_to_get
 from gravbench.suites.manifest import Suite, list_suites, load_samples, suite_digest
-from gravbench.suites.verification import verify_suite
+from gravbench.suites.status import FoundData, find_data, how_to_get, verify_suite
 
 Status = Literal["ok", "warn", "fail"]
 

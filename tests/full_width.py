@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gravbench.workshop.training.initial import Shape, make_image_processor
+from gravbench.workshop.training.checkpoints import Shape, make_image_processor
 from gravbench.workshop.training.vocabulary import CHAT_TEMPLATE, save_tokenizer
 
 VOCABULARY = 59392

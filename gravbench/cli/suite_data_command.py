@@ -15,7 +15,7 @@ from gravbench.store.schema import canonical_json
 from gravbench.suites.data import data_folder
 from gravbench.suites.download import fetch_pages
 from gravbench.suites.manifest import load_suite
-from gravbench.suites.verification import Verification, verify_suite
+from gravbench.suites.status import Verification, verify_suite
 
 SHOWN_FAULTS = 20
 

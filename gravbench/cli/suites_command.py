@@ -13,9 +13,9 @@ from rich.text import Text
 from gravbench.cli.output import print_json, print_tables
 from gravbench.records import TASKS
 from gravbench.store.schema import canonical_json
-from gravbench.suites.found_data import FoundData, find_data
 from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite, suite_digest
 from gravbench.suites.samples import Sample
+from gravbench.suites.status import FoundData, find_data
 
 
 def list_all(*, as_json: bool) -> int:

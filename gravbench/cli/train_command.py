@@ -45,7 +45,7 @@ def run_training(
 ) -> int:
     """Train and print where the checkpoint is."""
     from gravbench.workshop.training.losses import Weights
-    from gravbench.workshop.training.schedule import FROM_CHECKPOINT, Curriculum
+    from gravbench.workshop.training.optimizer import FROM_CHECKPOINT, Curriculum
     from gravbench.workshop.training.trainer import TrainOptions, train
 
     started = init is not None

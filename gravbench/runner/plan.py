@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gravbench.arms import batch_of
 from gravbench.records import Request
 from gravbench.store.schema import PlanEntry
-from gravbench.suites.selection import S, Selectable, take
+from gravbench.suites.data import S, Selectable, take
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Suite

@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 from gravbench.backends.glm.request import read_pixels
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.records import DecodeConfig, Request
-from gravbench.workshop.training.initial import TINY, write_initial_checkpoint
+from gravbench.workshop.training.checkpoints import TINY, write_initial_checkpoint
 
 NEW_TOKENS = 64
 REPETITIONS = 5

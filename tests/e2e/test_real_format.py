@@ -12,7 +12,7 @@ import pytest
 
 from gravbench.cli.entry import run_command_line
 from gravbench.resources import data_root
-from gravbench.workshop.training.initial import MICRO, write_initial_checkpoint
+from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
 
 JOB = ["run", "--suite", "smoke", "--quiet", "--out", "r", "--model"]
 

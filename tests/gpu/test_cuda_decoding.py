@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from gravbench.backends.forward_cost import measure
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.records import DecodeConfig, Request
-from gravbench.workshop.training.initial import MICRO, write_initial_checkpoint
+from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
 
 pytestmark = [
     pytest.mark.gpu,

@@ -1,19 +1,24 @@
-"""One synthetic region crop, decided entirely by (kind, seed, split)."""
+"""One synthetic region crop, decided entirely by (kind, seed, split); and a line beside its shuffled words.
+
+A pair holds a line of prose and the same words in random order, drawn alike: to tell reading from guessing.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from PIL import Image
 
 from gravbench.errors import UsageError
 from gravbench.records import Task
-from gravbench.workshop.synth.formula_crop import draw_formula, plan_formula
-from gravbench.workshop.synth.split import SPLITS, Split
-from gravbench.workshop.synth.table_crop import draw_table, plan_table
-from gravbench.workshop.synth.text_crop import draw_text, plan_text
+from gravbench.workshop.synth.formula import draw_formula, plan_formula
+from gravbench.workshop.synth.lettering import pick_face
+from gravbench.workshop.synth.page_pieces import pen_of
+from gravbench.workshop.synth.sentences import SPLITS, Split, split_of
+from gravbench.workshop.synth.table import draw_table, plan_table
+from gravbench.workshop.synth.text import TextPlan, compose, draw_text, plan_text
 
 KINDS: tuple[str, ...] = ("short", "line", "paragraph", "table", "formula")
 GENERATOR = "synth-1"
@@ -71,3 +76,32 @@ def _checked_split(split: str) -> Split:
         if split == known:
             return known
     raise UsageError(f"split {split!r}: expected one of {', '.join(get_args(Split))}")
+
+
+WIDEST = 400
+Variant = Literal["plain", "shuffled"]
+
+
+def shuffled_pair(seed: int, split: Split = "heldout") -> tuple[tuple[Variant, Crop], tuple[Variant, Crop]]:
+    """The line as written and shuffled, with one face, size and wear; at least four words."""
+    rng = random.Random(f"shuffle-1/{split}/{seed}")
+    face = pick_face(rng, split)
+    while True:
+        text = compose(rng, "line", "prose", split)
+        tokens = text.split(" ")
+        pen = pen_of(face, rng.randint(17, 22))
+        if len(set(tokens)) < 4 or split_of(text) != split or pen.width(text) > WIDEST:
+            continue
+        other = list(tokens)
+        while other == tokens:
+            rng.shuffle(other)
+        shuffled = " ".join(other)
+        if pen.width(shuffled) <= WIDEST:
+            break
+
+    def draw(line: str) -> Crop:
+        plan = TextPlan((line,), face, pen, pen.width(line))
+        image, anchors = draw_text(random.Random(f"shuffle-1/{seed}/ink"), plan)
+        return Crop(image, line, "text", "line", face.name, tuple(anchors))
+
+    return ("plain", draw(text)), ("shuffled", draw(shuffled))

@@ -1,13 +1,92 @@
-"""Draw one line of text onto an ink mask and say where each character's ink lies."""
+"""The Debian fonts that crops are drawn with; one line of text on an ink mask, and where each letter lies."""
 
 from __future__ import annotations
 
+import functools
+import random
 from dataclasses import dataclass
+from pathlib import Path
 
-from PIL import ImageDraw
+from PIL import ImageDraw, ImageFont
 
+from gravbench.errors import DataError
 from gravbench.workshop.synth.canvas import Anchors
-from gravbench.workshop.synth.fonts import ink_box, load_font
+from gravbench.workshop.synth.sentences import Split
+
+_TRUETYPE = "/usr/share/fonts/truetype"
+_LATIN_MODERN = "/usr/share/texmf/fonts/opentype/public/lm"
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One font file, the Debian package that installs it, and the bold face used for header rows."""
+
+    name: str
+    path: str
+    package: str
+    bold: str | None = None
+
+
+def _face(stem: str, folder: str, package: str, bold: str | None = None) -> Face:
+    root = _LATIN_MODERN if folder == "lm" else f"{_TRUETYPE}/{folder}"
+    suffix = "otf" if folder == "lm" else "ttf"
+    bold_path = f"{root}/{bold}.{suffix}" if bold else None
+    return Face(stem, f"{root}/{stem}.{suffix}", package, bold_path)
+
+
+TRAIN_FACES: tuple[Face, ...] = (
+    _face("DejaVuSans", "dejavu", "fonts-dejavu-core", "DejaVuSans-Bold"),
+    _face("DejaVuSansCondensed", "dejavu", "fonts-dejavu-extra", "DejaVuSansCondensed-Bold"),
+    _face("DejaVuSerif", "dejavu", "fonts-dejavu-core", "DejaVuSerif-Bold"),
+    _face("DejaVuSansMono", "dejavu", "fonts-dejavu-core", "DejaVuSansMono-Bold"),
+    _face("LiberationSans-Regular", "liberation", "fonts-liberation", "LiberationSans-Bold"),
+    _face("LiberationSans-Bold", "liberation", "fonts-liberation"),
+    _face("LiberationSerif-Regular", "liberation", "fonts-liberation", "LiberationSerif-Bold"),
+    _face("LiberationSerif-Italic", "liberation", "fonts-liberation", "LiberationSerif-BoldItalic"),
+    _face("LiberationMono-Regular", "liberation", "fonts-liberation", "LiberationMono-Bold"),
+    _face("FreeSans", "freefont", "fonts-freefont-ttf", "FreeSansBold"),
+    _face("NotoSerif-Regular", "noto", "fonts-noto-core", "NotoSerif-Bold"),
+    _face("lmroman10-regular", "lm", "fonts-lmodern", "lmroman10-bold"),
+)
+HELDOUT_FACES: tuple[Face, ...] = (
+    _face("NotoSans-Regular", "noto", "fonts-noto-core", "NotoSans-Bold"),
+    _face("FreeSerif", "freefont", "fonts-freefont-ttf", "FreeSerifBold"),
+)
+UNSEEN_SHARE = 0.35
+"""Share of held-out text and table crops drawn with a face that training never uses."""
+
+
+@functools.cache
+def load_font(path: str, size: int, package: str) -> ImageFont.FreeTypeFont:
+    """Open a font file; a missing one is a `DataError` that names the file and its Debian package."""
+    if not Path(path).is_file():
+        raise DataError(
+            f"font file {path}: not found; synthetic crops are drawn with the Debian fonts",
+            hint=f"apt-get install {package}",
+        )
+    return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
+
+
+@functools.cache
+def ink_box(path: str, size: int, package: str, char: str) -> tuple[float, float, float, float]:
+    """Ink box of one character relative to its pen position on the baseline, in pixels."""
+    return load_font(path, size, package).getbbox(char, anchor="ls")
+
+
+def pick_face(rng: random.Random, split: Split) -> Face:
+    """A training face, or in held-out crops with probability `UNSEEN_SHARE` an unseen one."""
+    unseen = rng.random() < UNSEEN_SHARE
+    return rng.choice(HELDOUT_FACES if split == "heldout" and unseen else TRAIN_FACES)
+
+
+def is_unseen(font: str) -> bool:
+    """Whether `font` is a name that no training crop carries."""
+    return any(face.name == font for face in HELDOUT_FACES)
+
+
+def missing_fonts() -> tuple[Face, ...]:
+    """Faces whose file is not installed; empty on a machine that can draw every crop."""
+    return tuple(face for face in TRAIN_FACES + HELDOUT_FACES if not Path(face.path).is_file())
 
 
 @dataclass(frozen=True, slots=True)

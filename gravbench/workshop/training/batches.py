@@ -1,9 +1,14 @@
-"""Crops -> padded tensors: patches, token rows, and where every character's ink lies."""
+"""Crops as padded tensors (patches, token rows, where each character's ink lies), and their stream.
+
+The stream is endless, a function of (seed, rank, kind, index). Padding a batch to its largest crop would
+waste half of the compute: a group of crops is drawn at once, sorted by size and cut into micro-batches,
+which are then handed out in random order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,8 +17,9 @@ import torch
 from PIL.Image import Resampling
 from torch import Tensor
 
-from gravbench.workshop.synth import Crop
+from gravbench.workshop.synth import Crop, render_crop
 from gravbench.workshop.training.layout import NO_TARGET, PAD, Row, lay_out, prefix_positions
+from gravbench.workshop.training.optimizer import EXAMPLES, KINDS
 from gravbench.workshop.training.vocabulary import EOS, MASK, Spelling, prompt_ids, spelling_of
 
 Ints = npt.NDArray[np.int64]
@@ -245,3 +251,34 @@ def collate(
         image_at=lexicon.prefixes["text"][1],
         **dict(zip(GLYPH_COLUMNS, glyph, strict=True)),
     )
+
+
+GROUP = 8
+"""Micro-batches that share one draw."""
+
+
+@dataclass(slots=True)
+class CropStream:
+    """Micro-batches by kind and index; the group last drawn of each kind is kept."""
+
+    lexicon: Lexicon
+    seed: int
+    rank: int
+    _groups: dict[str, tuple[int, list[list[Example]]]] = field(default_factory=dict)
+
+    def micro_batch(self, kind: str, index: int) -> list[Example]:
+        """The `index`-th micro-batch of `kind` (0-based); cheap when asked in order."""
+        group, place = divmod(index, GROUP)
+        kept = self._groups.get(kind)
+        if kept is None or kept[0] != group:
+            kept = self._groups[kind] = (group, self._draw(kind, group))
+        return kept[1][place]
+
+    def _draw(self, kind: str, group: int) -> list[list[Example]]:
+        rng = np.random.default_rng((self.seed, self.rank, KINDS.index(kind), group))
+        size = EXAMPLES[kind]
+        seeds = rng.integers(0, 2**62, GROUP * size)
+        examples = [make_example(render_crop(kind, int(s), "train"), self.lexicon) for s in seeds]
+        examples.sort(key=lambda e: (len(e.patches), len(e.response)))
+        batches = [examples[i * size : (i + 1) * size] for i in range(GROUP)]
+        return [batches[i] for i in rng.permutation(GROUP)]

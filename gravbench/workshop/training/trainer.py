@@ -22,14 +22,18 @@ from torch.multiprocessing.spawn import spawn
 
 from gravbench.errors import EngineError, UsageError
 from gravbench.workshop.synth import render_crop
-from gravbench.workshop.training.adopt import adopt_checkpoint, load_for_training
-from gravbench.workshop.training.batches import Batch, Example, Lexicon, collate, make_example
+from gravbench.workshop.training.batches import Batch, CropStream, Example, Lexicon, collate, make_example
+from gravbench.workshop.training.checkpoints import (
+    TINY,
+    Shape,
+    adopt_checkpoint,
+    load_for_training,
+    write_checkpoint,
+    write_initial_checkpoint,
+)
 from gravbench.workshop.training.heldout import decode_held_out
-from gravbench.workshop.training.initial import TINY, Shape, write_checkpoint, write_initial_checkpoint
 from gravbench.workshop.training.losses import InkHeads, Weights, joint_loss
-from gravbench.workshop.training.muon import Optimizer
-from gravbench.workshop.training.schedule import KINDS, Curriculum
-from gravbench.workshop.training.stream import CropStream
+from gravbench.workshop.training.optimizer import KINDS, Curriculum, Optimizer
 
 STEP_CAP_S = 10.0
 """A step counts at most this much towards the budget: a paused process loses no training."""

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.records import Request, Task
-from gravbench.workshop.training.initial import MICRO, make_config, make_image_processor, write_checkpoint
+from gravbench.workshop.training.checkpoints import MICRO, make_config, make_image_processor, write_checkpoint
 from gravbench.workshop.training.vocabulary import build_tokenizer
 
 

@@ -7,7 +7,7 @@ from page_support import det, entry, page_suite, write_folder
 from gravbench.errors import DataError, UsageError
 from gravbench.suites.download import fetch_pages
 from gravbench.suites.manifest import PageSet, Suite, load_suite
-from gravbench.suites.verification import verify_suite
+from gravbench.suites.status import verify_suite
 
 
 def fetchable(folder: Path) -> Suite:

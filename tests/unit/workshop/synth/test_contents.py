@@ -8,8 +8,8 @@ from PIL import Image
 
 from gravbench.workshop.synth.canvas import Wear, develop, rotate_points
 from gravbench.workshop.synth.charset import LATEX_COMMANDS, target_units
-from gravbench.workshop.synth.formula_content import compose_formula, spell
-from gravbench.workshop.synth.table_content import compose_table
+from gravbench.workshop.synth.formula import compose_formula, spell
+from gravbench.workshop.synth.table import compose_table
 
 
 def test_every_grid_position_is_covered_once_and_every_row_has_a_cell() -> None:

@@ -19,9 +19,8 @@ from gravbench.workshop.synth import (
     render_letters,
     target_units,
 )
-from gravbench.workshop.synth.corpus_reader import sentences
-from gravbench.workshop.synth.fonts import is_unseen, load_font, missing_fonts
-from gravbench.workshop.synth.split import split_of
+from gravbench.workshop.synth.lettering import is_unseen, load_font, missing_fonts
+from gravbench.workshop.synth.sentences import sentences, split_of
 
 pytestmark = pytest.mark.skipif(
     bool(missing_fonts()), reason=f"Debian fonts not installed: {[face.package for face in missing_fonts()]}"

@@ -6,10 +6,9 @@ import pytest
 from gravbench.imaging import bytes_digest
 from gravbench.pages.annotations import CATEGORY_LABELS
 from gravbench.suites.omnidocbench import read_page
-from gravbench.workshop.synth.fonts import missing_fonts
-from gravbench.workshop.synth.page import SynthPage, render_page
-from gravbench.workshop.synth.page_plan import COLUMN_WIDTH
-from gravbench.workshop.synth.shuffled_line import shuffled_pair
+from gravbench.workshop.synth.crop import shuffled_pair
+from gravbench.workshop.synth.lettering import missing_fonts
+from gravbench.workshop.synth.page import COLUMN_WIDTH, SynthPage, render_page
 
 pytestmark = pytest.mark.skipif(
     bool(missing_fonts()), reason=f"missing fonts: {sorted({f.package for f in missing_fonts()})}"

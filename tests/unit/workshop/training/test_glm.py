@@ -10,8 +10,8 @@ import torch
 
 from gravbench.workshop.synth import render_crop
 from gravbench.workshop.training.batches import Lexicon, collate, make_example
+from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
 from gravbench.workshop.training.glm import text_forward, vision_forward
-from gravbench.workshop.training.initial import MICRO, write_initial_checkpoint
 from gravbench.workshop.training.layout import CLEAN, NO_TARGET, PREFIX, VIEW_A, lay_out, visibility
 from gravbench.workshop.training.losses import InkHeads, Weights, joint_loss
 from gravbench.workshop.training.vocabulary import Speller

@@ -11,9 +11,8 @@ import torch
 from gravbench.cli.train_command import parse_duration
 from gravbench.errors import EngineError, UsageError
 from gravbench.workshop.training import adopt
-from gravbench.workshop.training.initial import MICRO, write_initial_checkpoint
-from gravbench.workshop.training.muon import orthogonalise
-from gravbench.workshop.training.schedule import KINDS, Curriculum
+from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
+from gravbench.workshop.training.optimizer import KINDS, Curriculum, orthogonalise
 from gravbench.workshop.training.trainer import Trainer, TrainOptions, train
 
 FULL_MIX = Curriculum(vision_only=0.0, alignment=0.0)
@@ -92,7 +91,7 @@ def test_a_truncated_state_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_checkpoint_without_mask_token_gets_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_initial_checkpoint(tmp_path / "source", shape=MICRO, seed=0)
     monkeypatch.setattr(adopt, "MASK", "<|other mask|>")
-    monkeypatch.setattr(sys.modules["gravbench.workshop.training.initial"], "MASK", "<|other mask|>")
+    monkeypatch.setattr(sys.modules["gravbench.workshop.training.checkpoints"], "MASK", "<|other mask|>")
     adopt.adopt_checkpoint(tmp_path / "source", tmp_path / "target", block=32)
     fields = json.loads((tmp_path / "target" / "block_diffusion.json").read_text())
     model, tokenizer, _ = adopt.load_for_training(tmp_path / "target", torch.float32)

@@ -15,10 +15,10 @@ from gravbench.pages.regions import PageSample
 from gravbench.suites.data import OpenedSuite, Selection, data_folder, open_suite
 from gravbench.suites.manifest import PageSet, Suite, load_suite
 from gravbench.suites.page_folder import read_page_folder
-from gravbench.suites.verification import verify_suite
-from gravbench.workshop.page_suites import PageJob, mini_pages, shuffled_line, shuffled_pages, write_pages
-from gravbench.workshop.synth.fonts import missing_fonts
-from gravbench.workshop.synth.split import split_of
+from gravbench.suites.status import verify_suite
+from gravbench.workshop.shipped_suites import PageJob, mini_pages, shuffled_line, shuffled_pages, write_pages
+from gravbench.workshop.synth.lettering import missing_fonts
+from gravbench.workshop.synth.sentences import split_of
 
 needs_fonts = pytest.mark.skipif(
     bool(missing_fonts()), reason=f"missing fonts: {sorted({f.package for f in missing_fonts()})}"

@@ -1,10 +1,14 @@
-"""Build `pages-mini` and `semantic-shuffle` again from their generators: same ground truth, same pixels."""
+"""Build `crops-mini`, `pages-mini` and `semantic-shuffle` again: same ground truth, same pixels.
+
+Fonts of Debian are needed (`DataError` names the missing package). References depend on the generator alone;
+pixels also on FreeType as built into Pillow and matplotlib.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,25 +16,93 @@ from typing import Any
 from gravbench.imaging import bytes_digest
 from gravbench.suites.page_folder import entry_digest
 from gravbench.suites.samples import Annotation
-from gravbench.workshop.synth import Crop
-from gravbench.workshop.synth.page import SynthPage, render_page
-from gravbench.workshop.synth.page_plan import Columns
-from gravbench.workshop.synth.shuffled_line import shuffled_pair
+from gravbench.workshop.synth import Crop, render_crop, render_letters
+from gravbench.workshop.synth.crop import shuffled_pair
+from gravbench.workshop.synth.lettering import is_unseen
+from gravbench.workshop.synth.page import Columns, SynthPage, render_page
 
 FIRST_SEED = 1_000_000
-"""Far from the low seeds that training uses."""
-
-ONE_COLUMN, TWO_COLUMNS = 14, 12
-SHUFFLED_PAGES, SHUFFLED_LINES = 6, 40
+"""Far from the low seeds that training uses for its own held-out curve."""
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltPages:
-    """What a build wrote: pages, bytes of PNG, and the digest of the annotation file."""
+class Built:
+    """What a build wrote: crops or pages, bytes of PNG, and the annotation file's digest for the manifest."""
 
-    pages: int
+    count: int
     image_bytes: int
     annotation_sha256: str
+
+
+def _held_out(kind: str) -> Callable[[int], Crop]:
+    def draw(seed: int) -> Crop:
+        return render_crop(kind, seed, "heldout")
+
+    return draw
+
+
+def _plan() -> tuple[tuple[str, int, Callable[[int], Crop]], ...]:
+    return (
+        ("text-short", 40, _held_out("short")),
+        ("text-line", 50, _held_out("line")),
+        ("text-paragraph", 20, _held_out("paragraph")),
+        ("text-letters", 10, render_letters),
+        ("table", 60, _held_out("table")),
+        ("formula", 60, _held_out("formula")),
+    )
+
+
+def held_out_crops() -> Iterator[tuple[str, int, Crop]]:
+    """(sample id, seed, crop) of the 240 crops; a seed whose text has been seen already is passed over."""
+    seen: set[str] = set()
+    for prefix, count, draw in _plan():
+        seed, made = FIRST_SEED, 0
+        while made < count:
+            crop = draw(seed)
+            if crop.text not in seen:
+                seen.add(crop.text)
+                yield f"{prefix}-{made:03}", seed, crop
+                made += 1
+            seed += 1
+
+
+def build_crops_mini(out_dir: str | Path) -> Built:
+    """Write `images/*.png` and `samples.jsonl` under `out_dir`, one line a crop, sorted by sample id."""
+    folder = Path(out_dir)
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    lines: dict[str, str] = {}
+    total = 0
+    for sample_id, seed, crop in held_out_crops():
+        png = _png(crop.image)
+        image = f"images/{sample_id}.png"
+        (folder / image).write_bytes(png)
+        total += len(png)
+        lines[sample_id] = _annotation_line(sample_id, seed, crop, image, bytes_digest(png))
+    text = "".join(lines[key] + "\n" for key in sorted(lines)).encode("utf-8")
+    (folder / "samples.jsonl").write_bytes(text)
+    return Built(count=len(lines), image_bytes=total, annotation_sha256=bytes_digest(text))
+
+
+def _annotation_line(sample_id: str, seed: int, crop: Crop, image: str, digest: str) -> str:
+    annotation = Annotation(
+        sample_id=sample_id,
+        task=crop.task,
+        image=image,
+        image_sha256=digest,
+        reference=crop.text,
+        attributes={
+            "kind": crop.kind,
+            "font": crop.font,
+            "unseen_font": is_unseen(crop.font),
+            "random_letters": sample_id.startswith("text-letters-"),
+            "seed": seed,
+        },
+    )
+    return json.dumps(annotation.model_dump(), ensure_ascii=False, separators=(",", ":"))
+
+
+ONE_COLUMN, TWO_COLUMNS = 14, 12
+SHUFFLED_PAGES, SHUFFLED_LINES = 6, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +159,12 @@ def shuffled_line(number: int) -> tuple[tuple[str, Crop], ...]:
     return tuple((f"line-{number:02}-{words}", crop) for words, crop in pair)
 
 
-def build_pages_mini(out_dir: str | Path) -> BuiltPages:
-    """Write `OmniDocBench.json`, `images/*.png` and `digests.json` under `out_dir`.
-
-    Fonts of Debian are needed (`DataError` names the missing package).
-    """
+def build_pages_mini(out_dir: str | Path) -> Built:
+    """Write `OmniDocBench.json`, `images/*.png` and `digests.json` under `out_dir`."""
     return write_pages(mini_pages(), Path(out_dir))
 
 
-def build_semantic_shuffle(out_dir: str | Path) -> tuple[BuiltPages, str]:
+def build_semantic_shuffle(out_dir: str | Path) -> tuple[Built, str]:
     """Write pages, and lines with their `samples.jsonl`; returns what was built and the lines' digest."""
     folder = Path(out_dir)
     built = write_pages(shuffled_pages(), folder)
@@ -107,7 +176,7 @@ def build_semantic_shuffle(out_dir: str | Path) -> tuple[BuiltPages, str]:
     return built, bytes_digest(data)
 
 
-def write_pages(jobs: Iterable[PageJob], folder: Path) -> BuiltPages:
+def write_pages(jobs: Iterable[PageJob], folder: Path) -> Built:
     """Write pages in the OmniDocBench layout, with the digests that tell partial from changed."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
@@ -123,7 +192,7 @@ def write_pages(jobs: Iterable[PageJob], folder: Path) -> BuiltPages:
     data = json.dumps(entries, ensure_ascii=False, indent=1).encode("utf-8")
     (folder / "OmniDocBench.json").write_bytes(data)
     (folder / "digests.json").write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
-    return BuiltPages(pages=len(entries), image_bytes=total, annotation_sha256=bytes_digest(data))
+    return Built(count=len(entries), image_bytes=total, annotation_sha256=bytes_digest(data))
 
 
 def _png(image: Any) -> bytes:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.errors import UsageError
-from gravbench.suites.selection import match_pages, take
+from gravbench.suites.data import match_pages, take
 
 
 @dataclass(frozen=True)

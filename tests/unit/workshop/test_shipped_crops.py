@@ -14,9 +14,9 @@ from PIL import features
 from gravbench.imaging import load_image
 from gravbench.suites.manifest import list_suites, load_samples, load_suite
 from gravbench.suites.samples import Sample
-from gravbench.workshop.crop_suites import build_crops_mini
-from gravbench.workshop.synth.fonts import is_unseen, missing_fonts
-from gravbench.workshop.synth.split import split_of
+from gravbench.workshop.shipped_suites import build_crops_mini
+from gravbench.workshop.synth.lettering import is_unseen, missing_fonts
+from gravbench.workshop.synth.sentences import split_of
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_generator_rebuilds_the_shipped_suite(tmp_path: Path, samples: tuple[Sam
     """
     data_dir = load_suite("crops-mini").data_dir
     built = build_crops_mini(tmp_path)
-    assert built.crops == len(samples)
+    assert built.count == len(samples)
     old, new = _truth(data_dir), _truth(tmp_path)
     differences = {
         key: _grey_difference(data_dir / "images" / f"{key}.png", tmp_path / "images" / f"{key}.png")

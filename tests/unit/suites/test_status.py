@@ -8,8 +8,8 @@ from page_support import entry, page_suite, write_folder
 
 from gravbench import doctor
 from gravbench.cli.entry import run_command_line
-from gravbench.suites.found_data import find_data
 from gravbench.suites.manifest import Suite, load_suite
+from gravbench.suites.status import find_data
 
 
 def placed(root: Path, **update: Any) -> Suite:
