@@ -187,7 +187,7 @@ def check_suites() -> list[Check]:
 
 def check_cdm() -> Check:
     """TeX and Ghostscript render an identical pair to 1.0 and a known pair to its value."""
-    from gravbench.metrics.cdm import check_tools
+    from gravbench.omnidocbench.cdm import check_tools
 
     status = check_tools()
     if status.available:

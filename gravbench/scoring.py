@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from gravbench.errors import NotComparableError
 from gravbench.metrics import crop_formula_tree, crop_ned, crop_teds
+from gravbench.omnidocbench.page_scores import page_overall, page_signatures
 from gravbench.records import Task
-from gravbench.scoring_pages import page_overall, page_signatures
 from gravbench.store.schema import GenRecord, ScoreRecord, sha256_of, sha256_text
 
 Measure = Callable[[str, str], tuple[float | None, dict[str, float]]]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from oracles.official_cdm import imagemagick
 
-from gravbench.metrics.cdm import DEBIAN_PACKAGES, CdmPair
-from gravbench.metrics.cdm.render import Engine, Source
-from gravbench.metrics.cdm.sandbox import Limits
-from gravbench.metrics.cdm.score import CdmResult
-from gravbench.metrics.cdm.tokenise import tokenise
+from gravbench.omnidocbench.cdm import DEBIAN_PACKAGES, CdmPair
+from gravbench.omnidocbench.cdm.render import Engine, Source
+from gravbench.omnidocbench.cdm.sandbox import Limits
+from gravbench.omnidocbench.cdm.score import CdmResult
+from gravbench.omnidocbench.cdm.tokenise import tokenise
 
 GOLDEN = Path(__file__).parent / "golden" / "omnidoc" / "function_cases.jsonl"
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gravbench.omnidoc.page import PageResult, PageScorer
-from gravbench.suites.omnidocbench import Page, read_page
+from gravbench.omnidocbench.ground_truth import Page, read_page
+from gravbench.omnidocbench.page_scorer import PageResult, PageScorer
 
 
 def block(category: str, content: str, number: int, **fields: Any) -> dict[str, Any]:

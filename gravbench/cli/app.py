@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import gravbench
+from gravbench.cli.omnidoc_command import register as register_omnidoc
 from gravbench.cli.run_options import (
     AllowDriftOption,
     BackendOption,
@@ -34,7 +35,6 @@ from gravbench.cli.run_options import (
     ThreadsOption,
     run_options,
 )
-from gravbench.cli_omnidoc import register as register_omnidoc
 
 app = typer.Typer(
     name="gravbench",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import teds_pair
-from gravbench.text.table import normalize_html_table
 
 SIGNATURE = "teds|costs:omnidoc16|norm:omnidoc16|agg:crop_mean|v:2"
 WORST = 0.0

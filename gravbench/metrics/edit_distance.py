@@ -1,65 +1,72 @@
-"""Aggregations of edit distance under their OmniDocBench names; 0 is best, range 0..1."""
+"""Levenshtein distance (unit costs, code points), alone, as matrices and inside sliding windows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-TEXT_SIGNATURE = "ned|unit:char|norm:omnidoc16-text|agg:ALL_page_avg|match:omnidoc16-quick|v:1"
-FORMULA_SIGNATURE = "ned|unit:char|norm:omnidoc16-formula|agg:ALL_page_avg|match:omnidoc16-formula|v:1"
-TABLE_SIGNATURE = "ned|unit:char|norm:omnidoc16-html|agg:ALL_page_avg|match:omnidoc16-table|v:1"
-
-
-@dataclass(frozen=True, slots=True)
-class EditCount:
-    """Edits of one row and its longer side in characters. `edits` is None when both sides are empty."""
-
-    page: str
-    edits: int | None
-    upper: int
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
 
 
-def page_distances(counts: Iterable[EditCount]) -> dict[str, float]:
-    """Page -> sum of edits / sum of longer sides, by page name; pages without characters are left out."""
-    sums: dict[str, tuple[int, int]] = {}
-    for count in counts:
-        edits, upper = sums.get(count.page, (0, 0))
-        sums[count.page] = (edits + (count.edits or 0), upper + count.upper)
-    return {page: edits / upper for page, (edits, upper) in sorted(sums.items()) if upper}
+def edit_distance(a: str, b: str) -> int:
+    """Insertions, deletions and substitutions that turn `a` into `b`; 0 when equal."""
+    return int(Levenshtein.distance(a, b))
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """Arithmetic mean; None for no values."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total / len(values) if values else None
+def normalized_distance(a: str, b: str) -> float:
+    """Distance / longer length: 0 equal or both empty, 1 one empty or nothing in common."""
+    longer = max(len(a), len(b))
+    return edit_distance(a, b) / longer if longer else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class EditSummary:
-    """`ALL_page_avg` is the leaderboard number of text and reading order. None: nothing to average."""
-
-    all_page_avg: float | None
-    edit_whole: float | None
-    edit_sample_avg: float | None
-
-    def official(self) -> dict[str, float | str | None]:
-        """Official names; the string "NaN" alone when there was nothing to compare."""
-        if self.all_page_avg is None:
-            return {"ALL_page_avg": "NaN"}
-        return {
-            "ALL_page_avg": self.all_page_avg,
-            "edit_whole": self.edit_whole,
-            "edit_sample_avg": self.edit_sample_avg,
-        }
+def edit_matrix(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.int32]:
+    """Edit distances, [rows, columns]; columns that repeat are measured once."""
+    if not rows or not columns:
+        return np.zeros((len(rows), len(columns)), dtype=np.int32)
+    places: dict[str, int] = {}
+    numbers = [places.setdefault(column, len(places)) for column in columns]
+    edits = cdist(rows, list(places), scorer=Levenshtein.distance, dtype=np.int32)
+    return np.asarray(edits if len(places) == len(columns) else edits[:, numbers], dtype=np.int32)
 
 
-def summarize_edits(counts: Sequence[EditCount]) -> EditSummary:
-    """Mean of page distances, pooled distance, and mean of row distances."""
-    upper = sum(count.upper for count in counts)
-    return EditSummary(
-        mean(list(page_distances(counts).values())),
-        sum(count.edits or 0 for count in counts) / upper if upper else None,
-        mean([count.edits / count.upper for count in counts if count.edits is not None]),
-    )
+def distance_matrix(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.float64]:
+    """Normalised distances, [rows, columns]."""
+    row_lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    column_lengths = np.array([len(column) for column in columns], dtype=np.int64)
+    longer = np.maximum(row_lengths[:, None], column_lengths[None, :])
+    return np.asarray(edit_matrix(rows, columns) / np.maximum(longer, 1), dtype=np.float64)
+
+
+def largest_distance(length: int, share: float, *, strict: bool) -> int:
+    """Largest d with d / length <= share, or < share with `strict`; -1 when there is none."""
+    distance = int(share * length) + 1
+    while distance >= 0:
+        ratio = distance / length
+        if ratio < share or (ratio == share and not strict):
+            return distance
+        distance -= 1
+    return -1
+
+
+def has_close_window(text: str, piece: str, limit: int) -> bool:
+    """Some window of `text` as long as `piece` is at most `limit` edits away from it.
+
+    A window moved by one character changes its distance by at most two, so a window that misses by t
+    excludes the next (t - 1) // 2 ones. False when `piece` is empty or longer than `text`.
+    """
+    size = len(piece)
+    last = len(text) - size
+    if size == 0 or last < 0 or limit < 0:
+        return False
+    if limit >= size or piece in text:
+        return True
+    position = 0
+    distance = Levenshtein.distance
+    while position <= last:
+        missing = distance(text[position : position + size], piece) - limit
+        if missing <= 0:
+            return True
+        position += (missing + 1) // 2
+    return False

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gravbench.text.latex_tree import LatexTree, parse_latex_tree
-from gravbench.text.tree_distance import Floats, LabelledTree, tree_distance
+from gravbench.metrics.latex_tree import LatexTree, parse_latex_tree
+from gravbench.metrics.tree_distance import Floats, LabelledTree, tree_distance
 
 # Work limits, in characters and in steps of the tree kernel: some 3,000 nodes against as many.
 MAX_CHARS = 20_000

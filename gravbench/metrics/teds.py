@@ -16,8 +16,8 @@ from lxml.etree import ParserError
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from gravbench.text.table_tree import NodeLabel, TableTree, TagCodes, build_tree, find_table
-from gravbench.text.tree_distance import Floats, LabelledTree, tree_distance
+from gravbench.metrics.table_tree import NodeLabel, TableTree, TagCodes, build_tree, find_table
+from gravbench.metrics.tree_distance import Floats, LabelledTree, tree_distance
 
 # Budgets count work, never time. The official scorer gives a pair 120 s for both scores and then 0; its
 # pure Python APTED needs some 25 microseconds a pair of nodes, so each of these lies far beyond its limit.

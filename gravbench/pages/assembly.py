@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gravbench.pages.cleanup import clean_table, clean_text, normalize_list_markers, separate_lines
 from gravbench.pages.regions import route_of
-from gravbench.text.cleanup import clean_table, clean_text, normalize_list_markers, separate_lines
 
 ASSEMBLER = "gravity-1"
 """Part of a run's identity: any change of a rule here or of the clean-up moves scores and gets a new name."""

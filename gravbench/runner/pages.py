@@ -20,7 +20,7 @@ from gravbench.store.page_schema import PageDetail
 from gravbench.store.schema import sha256_of
 
 if TYPE_CHECKING:
-    from gravbench.omnidoc.cdm import Cdm
+    from gravbench.omnidocbench.cdm.rows import Cdm
     from gravbench.suites.data import OpenedSuite
     from gravbench.suites.manifest import Suite
     from gravbench.suites.samples import Sample
@@ -126,8 +126,8 @@ def open_named_layout(options: RunOptions) -> LayoutProvider:
 
 def page_cdm() -> Cdm:
     """CDM with its shared cache, or the reason why this machine cannot render formulas."""
-    from gravbench.metrics.cdm import default_cache_dir
-    from gravbench.omnidoc.cdm import find_cdm
+    from gravbench.omnidocbench.cdm import default_cache_dir
+    from gravbench.omnidocbench.cdm.rows import find_cdm
 
     return find_cdm(default_cache_dir())
 

@@ -17,6 +17,7 @@ from gravbench.analysis.facts import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of
 from gravbench.errors import NotComparableError
+from gravbench.omnidocbench.page_scores import score_pages
 from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
@@ -34,7 +35,6 @@ from gravbench.runner.pages import (
 from gravbench.runner.plan import limit_samples, order_plan
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
-from gravbench.scoring_pages import score_pages
 from gravbench.store.lock import RunLock
 from gravbench.store.predictions import write_missing_markdown
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs

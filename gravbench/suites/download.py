@@ -7,10 +7,10 @@ from pathlib import Path
 
 from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.imaging import file_digest
+from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES
 from gravbench.printable import shortened
 from gravbench.suites.data import DATA_VARIABLE
 from gravbench.suites.manifest import PageSet, Suite
-from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES
 
 Download = Callable[[PageSet, Path], None]
 """Fills a folder with the annotation file and `images/` of a page set; resumes; raises what its transport

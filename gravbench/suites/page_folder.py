@@ -16,10 +16,10 @@ from typing import Any
 
 from gravbench.errors import DataError
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
+from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
 from gravbench.pages.regions import PageSample
 from gravbench.printable import has_controls, printable, shortened
 from gravbench.suites.manifest import PageSet
-from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
 from gravbench.suites.samples import contained_path
 
 MAX_NAME_BYTES = 255 - len(".md")

@@ -9,13 +9,13 @@ from typing import Literal
 
 from gravbench.errors import DataError
 from gravbench.imaging import file_digest, load_image
+from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES
 from gravbench.pages.annotations import annotated_regions, page_scale, scaled
 from gravbench.pages.region_crop import clipped_box
 from gravbench.pages.regions import PageSample, route_of
 from gravbench.records import TASKS
 from gravbench.suites.data import data_folder
 from gravbench.suites.manifest import PageSet, Suite, load_samples
-from gravbench.suites.omnidocbench import MAX_ANNOTATION_BYTES
 from gravbench.suites.page_crops import PAGE_PIXELS
 from gravbench.suites.page_folder import digest_images, read_page_folder
 

@@ -17,9 +17,9 @@ from cdm_support import needs_imagemagick, needs_tex, source_of
 from oracles import official_cdm
 from oracles.formulas import distinct_pairs
 
-from gravbench.metrics.cdm import CdmPair, find_tools, score_pairs
-from gravbench.metrics.cdm.match import _token_cost
-from gravbench.metrics.cdm.tokenise import tokenise
+from gravbench.omnidocbench.cdm import CdmPair, find_tools, score_pairs
+from gravbench.omnidocbench.cdm.match import _token_cost
+from gravbench.omnidocbench.cdm.tokenise import tokenise
 
 pytestmark = [pytest.mark.bench, needs_tex, needs_imagemagick]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from zss import Node, simple_distance
 
 from gravbench.metrics.formula_tree import MAX_CHARS, formula_tree_score
-from gravbench.text.latex_tree import LatexTree, parse_latex_tree
+from gravbench.metrics.latex_tree import LatexTree, parse_latex_tree
 
 PIECES = [
     "\\",

@@ -6,8 +6,8 @@ import pytest
 from omnidoc_cases import cases
 from table_oracles import damaged, oracle_scores, random_table
 
+from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import MAX_NODE_PAIRS, teds_pair
-from gravbench.text.table import normalize_html_table
 
 
 def table(*rows: str) -> str:

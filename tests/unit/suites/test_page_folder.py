@@ -307,7 +307,7 @@ def test_annotations_that_would_fill_the_memory_are_refused_by_their_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = write_folder(tmp_path, [entry("a.png")])
-    monkeypatch.setattr("gravbench.suites.omnidocbench.MAX_ANNOTATION_PARTS", 5)
+    monkeypatch.setattr("gravbench.omnidocbench.ground_truth.MAX_ANNOTATION_PARTS", 5)
     with pytest.raises(DataError, match="objects and lists, expected at most 5") as caught:
         read(tmp_path, pages)
     assert caught.value.hint

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gravbench.imaging import bytes_digest
+from gravbench.omnidocbench.ground_truth import read_page
 from gravbench.pages.annotations import CATEGORY_LABELS
-from gravbench.suites.omnidocbench import read_page
 from gravbench.workshop.synth.crop import shuffled_pair
 from gravbench.workshop.synth.lettering import missing_fonts
 from gravbench.workshop.synth.page import COLUMN_WIDTH, SynthPage, render_page

@@ -1,0 +1,73 @@
+"""The verbs `omnidoc` and `verify-scorer`. Each parses, calls one function, prints, returns a code.
+
+`register` adds both to an application; everything heavy is imported inside the verbs, and nothing here
+imports a model stack.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _usable_cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def omnidoc(
+    gt: Annotated[Path, typer.Option("--gt", help="OmniDocBench.json with the ground truth.")],
+    predictions: Annotated[Path, typer.Option("--predictions", help="Folder of Markdown files, one a page.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write the full result here, as JSON.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Processes at most (all CPUs); results do not depend on it."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result (without its rows) as one JSON document.")
+    ] = False,
+) -> None:
+    """Score a folder of Markdown files by the official OmniDocBench v1.6 rules."""
+    from gravbench.cli.omnidoc_report import ScoreOptions, print_report, run_scoring, write_result
+    from gravbench.omnidocbench.cdm import default_cache_dir
+    from gravbench.omnidocbench.cdm.rows import find_cdm
+
+    if out is not None:
+        write_result(out, None)
+    processes = jobs or _usable_cpus()
+    cdm = find_cdm(default_cache_dir(), workers=processes)
+    document = run_scoring(ScoreOptions(gt, predictions, processes), cdm=cdm)
+    if out is not None:
+        write_result(out, document)
+    if as_json:
+        from gravbench.omnidocbench.document import encode
+
+        shown = {key: value for key, value in document.items() if key != "rows"}
+        sys.stdout.buffer.write(encode(shown))
+    else:
+        print_report(document)
+
+
+def verify_scorer(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Recorded official results to check against.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON document.")] = False,
+) -> None:
+    """Check the scorer against recorded official results; exit 1 on any difference."""
+    from gravbench.cli.omnidoc_report import print_verification
+    from gravbench.omnidocbench.verification import default_tools, verify
+
+    reports = verify(folder, default_tools())
+    print_verification(reports, as_json=as_json)
+    if any(report.failed for report in reports.values()):
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer) -> None:
+    """Add both verbs to `app`."""
+    app.command("omnidoc")(omnidoc)
+    app.command("verify-scorer")(verify_scorer)

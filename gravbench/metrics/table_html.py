@@ -1,0 +1,153 @@
+"""HTML table -> the normal form that OmniDocBench v1.6 compares (sections 7.1, 7.2).
+
+The normal form is a string on purpose: the official scorer decodes entities *before* a second parser
+reads the result, so `&lt;` becomes a real `<` and may swallow what follows. Building the tree of the
+normal form is left to `table_tree`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from gravbench.metrics.table_markup import rewrite_markup
+from gravbench.metrics.table_plain import normalize_plain_table
+
+_TABLE_START = re.compile(r"<table\b[^>]*>", re.IGNORECASE)
+_TABLE_END = re.compile(r"</table>", re.IGNORECASE)
+_DROPPED_ATTRIBUTES = tuple(
+    re.compile(rf' {name}=".*?"') for name in ("style", "height", "width", "align", "class")
+)
+_TBODY = re.compile(r"</?tbody>")
+_SPACE_RUN = re.compile(r"\s+")
+_COLGROUP = re.compile(r"<colgroup>.*?</colgroup>")
+_BARE_TAGS = tuple(f"<{slash}{name}>" for name in ("sup", "sub", "span", "div", "p") for slash in ("", "/"))
+
+_OPEN = '<html><body><table border="1" >'
+_CLOSE = "</table></body></html>"
+
+# Textual replacement in this order, as officially: a name is replaced wherever its letters stand.
+_SYMBOLS: tuple[tuple[str, str], ...] = (
+    ("\\checkmark", "√"), ("\\checked", "√"), ("\\surd", "√"),
+    ("\\times", "×"), ("\\xmark", "×"), ("\\crossmark", "×"),
+    ("\\pm", "±"), ("\\mp", "∓"),
+    ("\\alpha", "α"), ("\\beta", "β"), ("\\gamma", "γ"), ("\\gama", "γ"), ("\\mu", "μ"),
+    ("\\lambda", "λ"), ("\\theta", "θ"), ("\\eta", "η"), ("\\pi", "π"), ("\\rho", "ρ"),
+    ("\\sigma", "σ"), ("\\omega", "ω"), ("\\delta", "δ"), ("\\Delta", "Δ"),
+    ("\\epsilon", "ε"), ("\\varepsilon", "ε"), ("\\phi", "φ"), ("\\varphi", "φ"), ("\\tau", "τ"),
+    ("\\partial", "∂"), ("\\varnothing", "∅"), ("\\emptyset", "∅"), ("\\sim", "～"),
+)  # fmt: skip
+_GLYPHS = str.maketrans(
+    {**dict.fromkeys("✓✔☑✅🗸", "√"), **dict.fromkeys("✗✘✕✖☒❌╳⨯", "×"), "Ø": "∅", "∼": "～", "〜": "～"}
+)
+_UNESCAPED = re.compile(r"\\([%#&_])")
+_WRAPPERS = (("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$"))
+MAX_WRAPPED_CHARS = 128
+# Words of plain ASCII or common Han characters, one blank apart: in normal form already, as most cells are.
+_NORMAL_ALREADY = re.compile(
+    r"(?:[!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+(?: [!-#%-,.-;=?-\[\]-~\u4e00-\u9fa5]+)*)?"
+)
+_LONE_DASHES = frozenset("-–−－")
+
+
+def normalize_cell_text(text: str) -> str:
+    """One text node of a cell in normal form; the empty string stays empty.
+
+    NFKC, blanks, LaTeX names and look-alike glyphs to one symbol each, math delimiters around the
+    whole text removed layer by layer, a lone dash made an em dash, white space collapsed.
+    """
+    if _NORMAL_ALREADY.fullmatch(text):
+        return text
+    text = unicodedata.normalize("NFKC", text).replace("\xa0", " ").replace("\u200b", "")
+    text = _UNESCAPED.sub(r"\1", _symbols(text))
+    text = _symbols(_strip_math_delimiters(text))
+    if text.strip() in _LONE_DASHES:
+        return "—"
+    return _SPACE_RUN.sub(" ", text).strip()
+
+
+def _symbols(text: str) -> str:
+    if "\\" in text:
+        for name, symbol in _SYMBOLS:
+            text = text.replace(name, symbol)
+    return text.translate(_GLYPHS)
+
+
+def _strip_math_delimiters(text: str) -> str:
+    """Delimiters around the whole text, layer by layer; content of 1 to 128 characters without `$ < >`."""
+    text = text.strip()
+    while text[:1] in ("$", "\\"):
+        inner = next(filter(None, (_unwrapped(text, left, right) for left, right in _WRAPPERS)), "")
+        if not inner:
+            return text
+        text = inner
+    return text
+
+
+def _unwrapped(text: str, left: str, right: str) -> str:
+    if not (text.startswith(left) and text.endswith(right)) or len(text) < len(left) + len(right):
+        return ""
+    inner = text[len(left) : len(text) - len(right)].strip()
+    return "" if len(inner) > MAX_WRAPPED_CHARS or any(char in inner for char in "<>$") else inner
+
+
+def normalize_html_table(source: str) -> str:
+    """The table of `source` as `<html><body><table border="1" >…</table></body></html>`.
+
+    Empty when `source` has no lower-case `<table` (blanks ignored). Two tables in one string become
+    one table with an inner table, because the body is taken greedily. Empty as well beyond the work
+    limits of `table_markup`, which only markup in tag soup can reach.
+    """
+    if "<table" not in source.replace(" ", "").replace("'", '"'):
+        return ""
+    rewritten = _rewritten(source)
+    return "" if rewritten is None else _finish(rewritten)
+
+
+def _rewritten(source: str) -> str | None:
+    plain = normalize_plain_table(source, normalize_cell_text)
+    if plain is not None:
+        return plain
+    return rewrite_markup(source, normalize_cell_text)
+
+
+def _finish(text: str) -> str:
+    """From the rewritten markup with entities decoded to the final string."""
+    text = _greedy_body(unicodedata.normalize("NFKC", text.replace("\n", "")).strip())
+    for pattern in _DROPPED_ATTRIBUTES:
+        text = pattern.sub("", text)
+    # A run of white space without a newline between two tags stays as one blank; with a newline it is gone.
+    text = _OPEN + _SPACE_RUN.sub(" ", _TBODY.sub("", text)) + _CLOSE
+    for tag in _BARE_TAGS:
+        text = text.replace(tag, "")
+    end = text.rfind("</colgroup>") + 1
+    return _COLGROUP.sub("", text[: end + 10]) + text[end + 10 :] if end else text
+
+
+def _greedy_body(text: str) -> str:
+    """What `<table\\b[^>]*>(.*)</table>` captures, ignoring case; empty without a match. Linear time."""
+    end = max((match.start() for match in _TABLE_END.finditer(text)), default=-1)
+    opening = _TABLE_START.search(text, 0, end) if end >= 0 else None
+    return text[opening.end() : end] if opening else ""
+
+
+def table_text_lines(normalized: str) -> list[str]:
+    """The rows of a table in normal form as text lines: cells without any white space, joined by a blank.
+
+    Empty cells and empty rows are left out, markup that BeautifulSoup refuses has no lines, and a table
+    without rows gives one line a cell. All blanks of the markup go first, so `a < b` opens a tag `b` that
+    swallows the end of its cell, as officially.
+    """
+    from bs4 import BeautifulSoup, ParserRejectedMarkup  # here: slow to import, and scoring never needs it
+
+    packed = _SPACE_RUN.sub("", normalized)
+    for name in ("colspan", "rowspan", "border"):
+        packed = packed.replace(f'{name}="', f' {name}="')
+    try:
+        soup = BeautifulSoup(packed, "html.parser")
+    except (ParserRejectedMarkup, ValueError):
+        return []
+    rows = soup.find_all("tr")
+    groups = [row.find_all("td") for row in rows] if rows else [[cell] for cell in soup.find_all("td")]
+    lines = (" ".join(filter(None, (cell.get_text(strip=True) for cell in cells))) for cells in groups)
+    return [line for line in lines if line]

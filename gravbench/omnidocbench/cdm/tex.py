@@ -1,0 +1,188 @@
+"""pdflatex runs: many formulas in one document, or one formula in a folder of its own.
+
+What a batch run says about each formula is read from the log between its two marks. A formula is trusted only
+when both marks are there and the group level is the one the document began with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gravbench.omnidocbench.cdm.documents import batch_document, single_document
+from gravbench.omnidocbench.cdm.sandbox import Finished, Limits, run_limited
+from gravbench.omnidocbench.cdm.tokenise import Template
+
+_UNTRUSTED = (
+    "File ended while scanning",
+    "Runaway argument",
+    "Paragraph ended",
+    "Emergency stop",
+    "Too many math alphabets",
+)
+"""What happens after one of these differs from what the official document shows."""
+_OVERFULL = ("Overfull \\hbox", "Overfull \\vbox")
+NO_SPACE = "no space left for pdflatex"
+
+
+@dataclass(frozen=True)
+class PageSpan:
+    """What the log says of one formula: its pages (from 0, end exclusive), and may they be used."""
+
+    first: int
+    end: int
+    trusted: bool
+    overfull: bool
+
+
+@dataclass(frozen=True)
+class BatchRun:
+    """One batch. `pdf` is `None` after a fatal stop; then `culprit` may name the formula that did it."""
+
+    pdf: Path | None
+    spans: Mapping[int, PageSpan]
+    culprit: int | None
+    stopped: str | None
+
+
+@dataclass(frozen=True)
+class SoloRun:
+    """One formula alone on one paper size. Without a `pdf`, `problem` says why."""
+
+    pdf: Path | None
+    overfull: bool
+    problem: str | None
+    stopped: str | None
+    lasting: bool = True
+    """Not an accident of the machine (killed, disk full)."""
+
+
+def environment(folder: Path, program: Path) -> dict[str, str]:
+    """What TeX and Ghostscript see: no shell escape, no file outside `folder` by name.
+
+    The home folder stands beside `folder`: bitmap fonts that TeX has made for one run (for `\\textcircled`,
+    say) serve all runs of a job.
+    """
+    return {
+        "PATH": f"{program.parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(folder.parent / "home"),
+        "TMPDIR": str(folder),
+        "LC_ALL": "C.UTF-8",
+        "openin_any": "p",
+        "openout_any": "p",
+        "shell_escape": "f",
+        "max_print_line": "1000",
+    }
+
+
+def run_batch(
+    bodies: Sequence[str],
+    *,
+    template: Template,
+    paper: int,
+    folder: Path,
+    pdflatex: Path,
+    limits: Limits,
+    mark: str,
+) -> BatchRun:
+    """Typeset `bodies`, numbered from 0, in the empty `folder`."""
+    files = []
+    for number, body in enumerate(bodies):
+        name = f"f{number}.tex"
+        (folder / name).write_text(body + "\n", encoding="utf-8")
+        files.append((number, name))
+    (folder / "batch.tex").write_text(batch_document(files, template, paper, mark=mark), encoding="utf-8")
+    finished = _pdflatex("batch", folder, pdflatex, limits, cpu_s=limits.batch_cpu(len(bodies)))
+    pdf = _complete_pdf(folder / "batch.pdf")
+    if pdf is None:
+        return BatchRun(None, {}, _last_opened(finished.output()), finished.stopped)
+    return BatchRun(pdf, read_spans(_text(folder / "batch.log"), mark), None, None)
+
+
+def run_solo(
+    body: str, *, template: Template, paper: int, folder: Path, pdflatex: Path, limits: Limits
+) -> SoloRun:
+    """Typeset one formula in the official document; `folder` is empty and its own."""
+    (folder / "solo.tex").write_text(single_document(body, template, paper), encoding="utf-8")
+    finished = _pdflatex("solo", folder, pdflatex, limits, cpu_s=limits.solo_cpu_s)
+    log = _text(folder / "solo.log")
+    pdf = _complete_pdf(folder / "solo.pdf")
+    overfull = any(sign in log for sign in _OVERFULL)
+    problem = None if pdf else _why_no_pdf(log, finished)
+    accident = finished.stopped is not None or problem == NO_SPACE
+    return SoloRun(pdf, overfull, problem, finished.stopped, lasting=not accident)
+
+
+def read_spans(log: str, mark: str) -> dict[int, PageSpan]:
+    """Page spans by formula number. Everything behind a change of group level is left out as unseen."""
+    pattern = re.compile(rf"^{re.escape(mark)} (start|begin|end) (\d+) (-?\d+) (-?\d+)\s*$", re.MULTILINE)
+    marks = list(pattern.finditer(log))
+    if not marks or marks[0][1] != "start":
+        return {}
+    level, first_page = marks[0][3], int(marks[0][4])
+    spans: dict[int, PageSpan] = {}
+    for begin, end in zip(marks[1::2], marks[2::2], strict=False):
+        if (begin[1], end[1]) != ("begin", "end") or begin[2] != end[2] or begin[3] != level:
+            break
+        segment = log[begin.end() : end.start()]
+        first, last = int(begin[4]) - first_page, int(end[4]) - first_page
+        clean = end[3] == level and not any(sign in segment for sign in _UNTRUSTED)
+        spans[int(begin[2])] = PageSpan(
+            first, last, clean and last > first, any(sign in segment for sign in _OVERFULL)
+        )
+        if end[3] != level:
+            break
+    return spans
+
+
+def _pdflatex(job: str, folder: Path, pdflatex: Path, limits: Limits, *, cpu_s: int) -> Finished:
+    return run_limited(
+        [str(pdflatex), "-no-shell-escape", "-interaction=nonstopmode", f"{job}.tex"],
+        cwd=folder,
+        env=environment(folder, pdflatex),
+        cpu_s=cpu_s,
+        file_bytes=limits.file_bytes,
+        memory_kbytes=limits.memory_kbytes,
+        wall_s=10 + limits.wall_factor * cpu_s,
+        name=job,
+    )
+
+
+def _complete_pdf(path: Path) -> Path | None:
+    """The PDF if TeX finished it; a run that was killed leaves none or a truncated one."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        head = stream.read(5)
+        stream.seek(max(0, path.stat().st_size - 32))
+        tail = stream.read()
+    return path if head == b"%PDF-" and b"%%EOF" in tail else None
+
+
+def _last_opened(terminal: str) -> int | None:
+    """Number of the last formula file TeX opened: the terminal is flushed at every opening."""
+    opened = re.findall(r"\((?:\./)?f(\d+)\.tex", terminal)
+    return int(opened[-1]) if opened else None
+
+
+def _why_no_pdf(log: str, finished: Finished) -> str:
+    if finished.stopped:
+        return f"pdflatex ended by {finished.stopped}"
+    if "No space left" in log or "No space left" in finished.errors(65536):
+        return NO_SPACE
+    errors = [line for line in log.splitlines() if line.startswith("! ")]
+    spoken = [
+        *errors[:1],
+        *finished.errors(65536).strip().splitlines()[-1:],
+        f"exit status {finished.returncode}",
+    ]
+    return f"pdflatex made no page: {spoken[0]}"
+
+
+def _text(path: Path, limit: int = 16_000_000) -> str:
+    if not path.is_file():
+        return ""
+    with path.open("rb") as stream:
+        return stream.read(limit).decode("utf-8", "replace")

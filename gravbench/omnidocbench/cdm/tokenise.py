@@ -1,0 +1,185 @@
+"""From a formula string to the coloured source that TeX is given, and the tokens that should appear.
+
+`tokenise` follows OmniDocBench v1.6 step by step: choose the template, prepare Chinese text, print the first
+normal form (or keep the raw source when that fails), normalise again, colour.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from gravbench.omnidocbench.cdm import guard
+from gravbench.omnidocbench.cdm.colour import Painted, paint
+from gravbench.omnidocbench.cdm.nodes import print_source
+from gravbench.omnidocbench.cdm.normalise import normalise
+from gravbench.omnidocbench.cdm.tree import NAMED_OPERATORS, print_tree
+
+Template = Literal["plain", "cjk", "tabular"]
+"""Which document a formula is set in."""
+
+_COMMON = "\u4e00-\u9fff"
+_HAN = _COMMON + "\u3400-\u4dbf"
+_PERCENT = "<PERCENTAGETOKEN>"
+_PERCENT_SPELLED = " ".join(_PERCENT)
+_ALIGNED = re.compile(r"\\begin{(split|align|alignedat|alignat|eqnarray)\*?}(.+?)\\end{\1\*?}", re.DOTALL)
+_SMALLMATRIX = re.compile(r"\\begin{(smallmatrix)\*?}(.+?)\\end{\1\*?}", re.DOTALL)
+_GROUP_WITH_HAN = r"\s*\{([^{}]*[" + _HAN + r"][^{}]*)\}"
+
+
+@dataclass(frozen=True)
+class Tokenised:
+    """One formula, tokenised. `painted` is `None` when brackets defeat the colouring: no boxes then."""
+
+    ok: bool
+    """The first normal form exists; False means the raw source was used."""
+    tokenized: str
+    normalized: str | None
+    painted: Painted | None
+    template: Template
+    problem: str | None = None
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.painted.tokens if self.painted else ()
+
+
+def tokenise(formula: str) -> Tokenised:
+    """Tokens and coloured source of a formula without its outer wrappers. Never raises on bad LaTeX."""
+    template, source = _prepare(formula)
+    first = _first_form(source)
+    text = _rewrite_han(first or source)
+    text = text.replace(_PERCENT_SPELLED, r"\%")
+    try:
+        normalized = normalise(text)
+        painted = paint(normalized)
+    except (ValueError, IndexError, RecursionError) as error:
+        return Tokenised(bool(first), text, None, None, template, f"{type(error).__name__}: {error}")
+    return Tokenised(bool(first), text, normalized, painted, template)
+
+
+def _prepare(formula: str) -> tuple[Template, str]:
+    """Template by a look at the raw string, and the string with Chinese text wrapped and `\\%` protected."""
+    template: Template = "plain"
+    if "tabular" in formula:
+        template = "tabular"
+    elif _has_common_han(formula):
+        template = "cjk"
+        formula = formula.replace("，", ", ").replace("：", ": ").replace("；", "; ")
+        formula = _wrap_han(formula)
+    return template, formula.replace("\n", " ").replace(r"\%", _PERCENT)
+
+
+def _has_common_han(text: str) -> bool:
+    return re.search(f"[{_COMMON}]", text) is not None
+
+
+def _wrap_han(text: str) -> str:
+    """Put every run of Chinese characters that is not exactly the content of a `\\text{..}` into one."""
+    text = re.sub(r"\\text\s*\{", r"\\text{", text)
+
+    def wrapped(run: re.Match[str]) -> str:
+        alone = text[: run.start()].endswith(r"\text{") and re.match(r"\s*}", text[run.end() :])
+        return run[0] if alone else rf"\text{{{run[0]}}}"
+
+    return re.sub(f"[{_HAN}]+", wrapped, text)
+
+
+def _rewrite_han(text: str) -> str:
+    """Chinese in `\\mathrm` moves to `\\text`, and the groups are spaced out: each character is a token."""
+    if not _has_common_han(text):
+        return text
+    text = re.sub(r"\\mathrm" + _GROUP_WITH_HAN, r"\\text{\1}", text)
+    return re.sub(r"\\text" + _GROUP_WITH_HAN, lambda group: rf"\text {{ {group[1].strip()} }}", text)
+
+
+def _first_form(source: str) -> str:
+    """First normal form as one string; empty when there is none."""
+    if not source:
+        return ""
+    try:
+        tokens = _table_tokens(source) if "tabular" in source else _formula_tokens(source)
+    except Exception:  # the parser may fail in any way on hostile input; the raw source is used then
+        return ""
+    return " ".join(" ".join(tokens).split())
+
+
+# --- formulas --------------------------------------------------------------------------------------------
+
+
+def _formula_tokens(source: str) -> list[str]:
+    source = _ALIGNED.sub(r"\\begin{aligned}\2\\end{aligned}", source)
+    source = _SMALLMATRIX.sub(r"\\begin{matrix}\2\\end{matrix}", source)
+    source = _clean_formula(source)
+    if not guard.parses(source):
+        return []
+    source = source.replace("$", " ")
+    ends_in_backslash = source.endswith("\\")
+    printed = " ".join(print_tree(_roman_groups(source))).strip()
+    printed = printed.replace("SSSSSS", "$").replace(" S S S S S S", "$")
+    printed = re.sub(r"\\label \{ .*? \}", "", printed).strip()
+    if not printed and source.strip() == "\\":
+        printed = "\\"
+    tokens = printed.split()
+    if ends_in_backslash and tokens and tokens[-1] != "\\":
+        tokens.append("\\")
+    tokens = _glue_fences(_shorten_operators(" ".join(tokens)).split())
+    return " ".join(tokens).replace(r"\\ \end{array}", r"\end{array}").split()
+
+
+def _clean_formula(source: str) -> str:
+    """Comments, labels and alignment leftovers go; a row break outside any environment is a thin space."""
+    source = source.removeprefix("%").split("%", 1)[0].replace(r"\~", " ")
+    source = re.sub(rf"(\\[A-Za-z]+)(?=[{_COMMON}])", r"\1 ", source)
+    source = source.replace(r"\>", " ")
+    return _clean_rows(re.sub(r"\\label\{.*?\}", "", source))
+
+
+def _clean_rows(source: str) -> str:
+    multiline = any(word in source for word in ("matrix", "cases", "array", "begin"))
+    return source if multiline else source.replace(r"\\", r"\,")
+
+
+def _roman_groups(source: str) -> str:
+    """`{\\rm x}` is `\\mathrm{ x}`."""
+    for old in (r"{\rm", r"{ \rm", r"\rm{"):
+        source = source.replace(old, r"\mathrm{")
+    return source
+
+
+def _shorten_operators(text: str) -> str:
+    """`\\operatorname { l o g }` is `\\log`; the starred form stays."""
+
+    def shortened(call: re.Match[str]) -> str:
+        name = re.sub(r"\s+", "", call[1])
+        return "\\" + name if name in NAMED_OPERATORS else call[0]
+
+    return re.sub(r"\\operatorname\s*\{([^{}]*?)\}", shortened, text)
+
+
+def _glue_fences(tokens: list[str]) -> list[str]:
+    """`\\left (` is `\\left(`."""
+    glued: list[str] = []
+    index = 0
+    while index < len(tokens):
+        span = 2 if tokens[index] in {r"\left", r"\right"} else 1
+        glued.append("".join(tokens[index : index + span]))
+        index += span
+    return glued
+
+
+# --- tables ----------------------------------------------------------------------------------------------
+
+
+def _table_tokens(source: str) -> list[str]:
+    source = source.replace(r"\\%", r"\\ %").replace(r"\%", "<PERCENTAGE_TOKEN>")
+    source = source.split("%")[0].replace("<PERCENTAGE_TOKEN>", r"\%")
+    if r"\end{tabular}" not in source:
+        source += r"\end{tabular}"
+    source = (
+        re.sub(r"hskip(.*?)(cm|in|pt|mm|em)", r"hspace{\1\2}", source).replace("\r", " ").replace("\n", " ")
+    )
+    source = re.sub(r"\\label\{.*?\}", "", source.removeprefix("%").replace(r"\~", " ").replace(r"\>", " "))
+    source = _clean_rows(source)
+    return print_source(source) if guard.parses(source, tabular=True) else []

@@ -1,0 +1,134 @@
+"""The result of a run as one JSON document; the same bytes for the same inputs, without clock or machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gravbench.metrics import repetition
+from gravbench.metrics.formula_tree import formula_tree_score
+from gravbench.omnidocbench import averages, overall
+from gravbench.omnidocbench.aggregate import ELEMENTS, ElementScores, aggregate
+from gravbench.omnidocbench.evaluation import Evaluation
+from gravbench.omnidocbench.matching import reading_order
+
+SCHEMA = "gravbench.omnidocbench/1"
+TEDS_SIGNATURE = "teds|cost:omnidocbench1.6|norm:omnidoc16-html|agg:page-mean|match:omnidoc16-table|v:1"
+SUMMARY_METRICS = (
+    ("text_block_Edit_dist", "text_block", ("all", "Edit_dist", "ALL_page_avg"), 1.0),
+    ("display_formula_CDM", "display_formula", ("page", "CDM", "ALL"), 100.0),
+    ("table_TEDS", "table", ("page", "TEDS", "ALL"), 100.0),
+    ("table_TEDS_structure_only", "table", ("page", "TEDS_structure_only", "ALL"), 100.0),
+    ("reading_order_Edit_dist", "reading_order", ("all", "Edit_dist", "ALL_page_avg"), 1.0),
+)
+"""Leaderboard name, element, path to the value, factor of the leaderboard's scale."""
+
+
+def signatures() -> dict[str, str]:
+    """Metric -> every choice that can move it."""
+    return {
+        "text_block.Edit_dist": averages.TEXT_SIGNATURE,
+        "display_formula.Edit_dist": averages.FORMULA_SIGNATURE,
+        "table.Edit_dist": averages.TABLE_SIGNATURE,
+        "table.TEDS": TEDS_SIGNATURE,
+        "table.TEDS_structure_only": TEDS_SIGNATURE.replace("teds|", "teds_s|", 1),
+        "reading_order.Edit_dist": reading_order.SIGNATURE,
+        "overall": overall.SIGNATURE,
+        "surplus": repetition.SIGNATURE,
+    }
+
+
+def _value(scores: Mapping[str, ElementScores], element: str, path: tuple[str, ...]) -> float | None:
+    found: Any = scores[element].official()
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return float(found) if isinstance(found, int | float) else None
+
+
+def summarize(scores: Mapping[str, ElementScores]) -> dict[str, Any]:
+    """Leaderboard parts and Overall, unrounded (`overall_notebook`) and rounded as the leaderboard does."""
+    metrics: dict[str, Any] = {}
+    raw: dict[str, float | None] = {}
+    for name, element, path, factor in SUMMARY_METRICS:
+        raw[name] = value = _value(scores, element, path)
+        metric = path[1]
+        metrics[name] = {
+            "raw": value,
+            "page_denominator": scores[element].denominators.get(metric),
+            "notebook_value": None if value is None else value * factor,
+        }
+    total = overall.overall(
+        text_edit=raw["text_block_Edit_dist"], teds=raw["table_TEDS"], cdm=raw["display_formula_CDM"]
+    )
+    return {
+        "metrics": metrics,
+        "overall_notebook": total.exact,
+        "overall_leaderboard": total.leaderboard,
+        "overall_missing": list(total.missing),
+    }
+
+
+def _surplus(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        result.image: {
+            "share": result.surplus.share,
+            "surplus_chars": result.surplus.surplus_chars,
+            "predicted_chars": result.surplus.predicted_chars,
+            "repeated_unit": result.repetition.unit,
+            "repeats": result.repetition.repeats,
+        }
+        for result in evaluation.results
+    }
+
+
+def _formula_tree(evaluation: Evaluation) -> dict[str, Any]:
+    """Mean tree score of the formula rows (1 best), beside their edit distance; no official value."""
+    found = [formula_tree_score(row.gt, row.pred).value for row in evaluation.rows("display_formula")]
+    scored = [value for value in found if value is not None]
+    mean = sum(scored) / len(scored) if scored else None
+    return {"sample_avg": mean, "rows": len(scored), "unscored": len(found) - len(scored)}
+
+
+def build_document(evaluation: Evaluation, *, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """Everything a run found. `inputs` says what was scored (names and digests)."""
+    scores = aggregate(evaluation)
+    results = evaluation.results
+    unconverted = sum(result.unconverted_latex_tables for result in results)
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "scorer": {
+            "follows": "OmniDocBench 1.6.0",
+            "match_method": "quick_match",
+            "signatures": signatures(),
+        },
+        "inputs": dict(inputs),
+        "pages": len(evaluation.pages),
+        "summary": summarize(scores),
+    }
+    document |= {element: scores[element].official() for element in ELEMENTS}
+    document |= {
+        "per_page": {element: scores[element].per_page for element in ELEMENTS},
+        "page_denominators": {element: scores[element].denominators for element in ELEMENTS},
+        "pages_without_prediction": sorted(evaluation.without_prediction),
+        "crashed_predictions": {result.image: result.crash for result in results if result.crash},
+        "table_errors": {result.image: list(result.errors) for result in results if result.errors},
+        "latex_tables": {
+            "in_predictions": sum(result.latex_tables for result in results),
+            "unconverted": unconverted,
+        },
+        "clock_limits": [limit.to_record() for result in results for limit in result.clock_limits],
+        "surplus": _surplus(evaluation),
+        "formula_tree": _formula_tree(evaluation),
+    }
+    document["rows"] = {
+        element: [row.to_record() for row in evaluation.rows(element)] for element in ELEMENTS[:3]
+    }
+    document["rows"]["reading_order"] = [result.order.to_record() for result in results if result.order]
+    return document
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, as `\\ud800` escapes."""
+    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"

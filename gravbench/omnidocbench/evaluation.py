@@ -1,0 +1,139 @@
+"""A whole benchmark run: pages scored side by side, results in page order whatever the number of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Protocol
+
+from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
+from gravbench.omnidocbench.ground_truth import Page
+from gravbench.omnidocbench.matching.rows import Row
+from gravbench.omnidocbench.page_scorer import PageResult, PageScorer
+from gravbench.omnidocbench.predictions import locate, read_prediction
+
+PAGES_PER_TASK = 8
+PAGES_PER_JOB = 24
+"""A further process is started for every so many pages; below that starting it costs more than it saves."""
+
+CdmPair = tuple[str, str, str | None]
+"""Ground truth, prediction, second spelling of the prediction; delimiters and tags removed."""
+Progress = Callable[[int, int], None]
+"""Called with (pages done, pages in all)."""
+
+
+class CdmOutcome(Protocol):
+    """CDM of one pair: F1, 0..1, and why it is 0 where that has a reason."""
+
+    @property
+    def f1(self) -> float: ...
+
+    @property
+    def reason(self) -> str | None: ...
+
+
+CdmScorer = Callable[[Sequence[CdmPair]], Sequence[CdmOutcome]]
+"""Scores formula pairs in order; of a pair with a second spelling the better F1 counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scored pages with what they were scored from."""
+
+    pages: tuple[Page, ...]
+    results: tuple[PageResult, ...]
+    without_prediction: tuple[str, ...]
+    cdm_scored: bool
+
+    def rows(self, element: str) -> list[Row]:
+        """Rows of `text_block`, `display_formula` or `table`, in page order."""
+        if element == "display_formula":
+            return [row for result in self.results for row in result.formulas]
+        if element == "table":
+            return [row for result in self.results for row in result.tables]
+        text = [row for result in self.results for row in result.text]
+        return text + [row for result in self.results for row in result.text_from_formulas]
+
+
+def _score_files(scorer: PageScorer, pages: Sequence[Page], files: Sequence[Path | None]) -> list[PageResult]:
+    scored: list[PageResult] = []
+    for page, file in zip(pages, files, strict=True):
+        prediction = read_prediction(file)
+        scored.append(scorer.score(page, prediction.markdown, crash=prediction.crash))
+    return scored
+
+
+def _score_task(task: tuple[Sequence[Page], Sequence[Path | None]]) -> list[PageResult]:
+    return _score_files(PageScorer(), *task)
+
+
+def _tasks(count: int) -> Iterator[slice]:
+    for start in range(0, count, PAGES_PER_TASK):
+        yield slice(start, min(count, start + PAGES_PER_TASK))
+
+
+def score_pages(
+    pages: Sequence[Page], files: Sequence[Path | None], *, jobs: int, progress: Progress | None = None
+) -> list[PageResult]:
+    """Results in page order. Jobs are processes; the results do not depend on their number."""
+    jobs = max(1, min(jobs, len(pages) // PAGES_PER_JOB))
+    parts: dict[int, list[PageResult]] = {}
+    done = 0
+
+    def finish(part: slice, results: list[PageResult]) -> None:
+        nonlocal done
+        parts[part.start] = results
+        done += len(results)
+        if progress:
+            progress(done, len(pages))
+
+    if jobs == 1:
+        scorer = PageScorer()
+        for part in _tasks(len(pages)):
+            finish(part, _score_files(scorer, pages[part], files[part]))
+    else:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            running = {
+                pool.submit(_score_task, (pages[part], files[part])): part for part in _tasks(len(pages))
+            }
+            try:
+                for future in as_completed(running):
+                    finish(running[future], future.result())
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    return [result for _, results in sorted(parts.items()) for result in results]
+
+
+def add_cdm(rows: Sequence[Row], cdm_scorer: CdmScorer) -> None:
+    """Score formula rows by CDM; rows then show the spellings that were compared, as officially."""
+    pairs: list[CdmPair] = []
+    for row in rows:
+        alternative = row.cdm.get("pred_cdm_alt")
+        row.cdm["gt_cdm"] = cdm_spelling(row.cdm.get("gt_cdm", row.gt))
+        row.cdm["pred_cdm"] = cdm_spelling(row.cdm.get("pred_cdm", row.pred), fenced=True)
+        if alternative:
+            row.cdm["pred_cdm_alt"] = cdm_spelling(alternative, fenced=True)
+        pairs.append((row.cdm["gt_cdm"], row.cdm["pred_cdm"], row.cdm.get("pred_cdm_alt")))
+    for row, outcome in zip(rows, cdm_scorer(pairs), strict=True):
+        row.metric["CDM"] = outcome.f1
+
+
+def evaluate(
+    pages: Sequence[Page],
+    predictions: Path,
+    *,
+    jobs: int = 1,
+    cdm_scorer: CdmScorer | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Score a folder of predictions. Without `cdm_scorer` there is no CDM and so no Overall."""
+    files = locate(predictions, pages)
+    results = score_pages(pages, files, jobs=jobs, progress=progress)
+    if cdm_scorer:
+        add_cdm([row for result in results for row in result.formulas], cdm_scorer)
+    missing = tuple(page.image for page, file in zip(pages, files, strict=True) if file is None)
+    return Evaluation(tuple(pages), tuple(results), missing, cdm_scorer is not None)

@@ -1,0 +1,1 @@
+"""Predicted Markdown -> the items that the scorer matches (OmniDocBench v1.6)."""

@@ -1,0 +1,268 @@
+"""One page: Markdown in, rows out (OmniDocBench v1.6, end to end without rendering)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gravbench.errors import DataError
+from gravbench.metrics.edit_distance import edit_distance
+from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
+from gravbench.metrics.table_html import normalize_html_table
+from gravbench.metrics.teds import TedsResult, teds_pair
+from gravbench.omnidocbench.clock_limits import ClockLimit, matching_limits, teds_limits
+from gravbench.omnidocbench.formulas.inputs import RESCUED, candidate_pool
+from gravbench.omnidocbench.formulas.matrices import matrix_variants
+from gravbench.omnidocbench.formulas.stage import FormulaStage
+from gravbench.omnidocbench.ground_truth import FORMULA, TEXT_CATEGORIES, Page
+from gravbench.omnidocbench.markdown.blocks import PredictionCrashError
+from gravbench.omnidocbench.markdown.candidates import collapse, sanitized
+from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
+from gravbench.omnidocbench.matching.lines import (
+    PredictedLines,
+    SourceKey,
+    inline_last,
+    predicted,
+    predicted_lines,
+    split_predictions,
+    truth_items,
+    truth_lines,
+)
+from gravbench.omnidocbench.matching.quick_match import quick_match
+from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
+from gravbench.omnidocbench.matching.rows import IGNORED_CATEGORIES, OrderRow, Row
+from gravbench.omnidocbench.matching.span_repair import compare_mixed_as_text, repair_spans
+from gravbench.omnidocbench.tables.latex import latex_to_html
+from gravbench.omnidocbench.tables.match import TableRow, match_tables
+from gravbench.omnidocbench.tables.pipe import convert_pipe_tables
+from gravbench.omnidocbench.text import Normalizer, clean
+
+_CJK = re.compile(r"[\u4e00-\u9fff]")
+_TAG = re.compile(r"<[^>]*>")
+_MIXED = ("html_table", "latex_table", "formula_rescue")
+"""Categories that stay out of hybrid matching."""
+_SCORED_TEXT = frozenset(TEXT_CATEGORIES) - IGNORED_CATEGORIES
+_FORMULA_OR_NONE = ("equation_inline", "equation_isolated", "")
+_SURROGATE_HINTS = (
+    *("=", "≈", "≠", "≤", "≥", "÷", "×", "+", "-", "/", "%", "^", "_", "\\frac", "\\div", "\\times"),
+    *("\\sum", "\\int", "\\(", "\\)", "\\[", "\\]", "$"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageResult:
+    """Everything one page contributes."""
+
+    image: str
+    text: tuple[Row, ...]
+    text_from_formulas: tuple[Row, ...]
+    """Formula rows matched to something else; they are scored as text, behind all other text rows."""
+    formulas: tuple[Row, ...]
+    tables: tuple[Row, ...]
+    order: OrderRow | None
+    surplus: Surplus
+    repetition: Repetition
+    latex_tables: int
+    """LaTeX tables in the prediction."""
+    unconverted_latex_tables: int
+    clock_limits: tuple[ClockLimit, ...]
+    errors: tuple[str, ...]
+    """Table pairs that score 0 because the official scorer fails on them, with its exception."""
+    crash: str | None = None
+    """Why the official scorer would have died on this prediction; the page is then scored as empty."""
+
+
+def _table_candidates(items: Mapping[str, Sequence[Item]]) -> list[dict[str, object]]:
+    """Predicted tables for matching; LaTeX that could not be converted stays as an empty table."""
+    tables = [(item, item.content) for item in items.get("html_table", ())]
+    tables += [(item, "") for item in items.get("latex_table", ())]
+    return [
+        {
+            "content": content,
+            "position": [item.start, item.end],
+            "category_type": "html_table",
+            "fine_category_type": item.fine,
+        }
+        for item, content in tables
+    ]
+
+
+def _table_texts(items: Mapping[str, Sequence[Item]]) -> list[str]:
+    return [item.content for name in ("html_table", "latex_table") for item in items.get(name, ())]
+
+
+def _table_row(found: TableRow, image: str) -> tuple[Row, TedsResult]:
+    norm_gt = normalize_html_table(found.gt)
+    norm_pred = normalize_html_table(found.pred)
+    row = Row(
+        gt_idx=(found.gt_idx,),
+        pred_idx=() if found.pred_idx is None else (found.pred_idx,),
+        gt=found.gt,
+        pred=found.pred,
+        norm_gt=norm_gt,
+        norm_pred=norm_pred,
+        gt_position=(found.gt_position,),
+        pred_position=found.pred_position,
+        gt_category=found.gt_category_type,
+        pred_category=found.pred_category_type or "",
+        gt_attribute=(found.gt_attribute,),
+        distance=found.edit,
+        image=image,
+    )
+    teds = teds_pair(*row.compared)
+    row.metric = {"TEDS": teds.teds, "TEDS_structure_only": teds.teds_s}
+    return row, teds
+
+
+def _match_tables(
+    page: Page, items: Mapping[str, Sequence[Item]]
+) -> tuple[list[Row], list[ClockLimit], list[str]]:
+    """Table rows, clock limits, and pairs the official scorer fails on."""
+    if not page.tables:
+        return [], [], []
+    candidates = _table_candidates(items)
+    truth = [
+        {"html": table.content, "order": table.order, "attribute": table.attribute, "category_type": "table"}
+        for table in page.tables
+    ]
+    found = match_tables(truth, candidates)
+    if not found and not any(table["content"] for table in candidates):
+        place = page.tables[0].index
+        raise DataError(
+            f"page {page.index} ({page.image}): layout_dets[{place}].html is empty, as is that of every "
+            "table of the page, expected HTML of at least one",
+            hint="The official scorer fails on this page; fill in the html or mark the tables as ignored.",
+        )
+    scored = [_table_row(row, page.image) for row in found]
+    limits = [limit for row, teds in scored for limit in teds_limits(page.image, row.gt_idx[0], teds)]
+    errors = [f"table {row.gt_idx[0]}: {teds.raises}" for row, teds in scored if teds.raises]
+    return [row for row, _ in scored], limits, errors
+
+
+def _attach_cdm_fields(row: Row) -> None:
+    """The spellings CDM compares; a near match by text with CJK stands in for a formula."""
+    variants = matrix_variants(row.gt, row.pred)
+    if variants.truth:
+        row.cdm["gt_cdm"] = variants.truth
+    if variants.alternative:
+        row.cdm["pred_cdm_alt"] = variants.alternative
+    if row.pred_category in _FORMULA_OR_NONE:
+        return
+    text = collapse(row.pred)
+    if not text or len(text) > 240 or row.distance > 0.35 or not _CJK.search(row.gt + text):
+        return
+    if any(hint in text for hint in _SURROGATE_HINTS) or (row.distance <= 0.28 and len(text) <= 80):
+        raw = row.pred.strip()
+        row.cdm["pred_cdm"] = raw
+        alternative = sanitized(row.pred)
+        if alternative not in ("", raw):
+            row.cdm.setdefault("pred_cdm_alt", alternative)
+        row.cdm.setdefault("gt_cdm", row.gt)
+
+
+def _measure(rows: Sequence[Row]) -> None:
+    """Edit distance of each row from the texts that are compared."""
+    for row in rows:
+        gt, pred = row.compared
+        row.upper = max(len(gt), len(pred))
+        if row.upper:
+            row.edits = edit_distance(gt, pred)
+            row.metric["Edit_dist"] = row.edits / row.upper
+
+
+def _order_row(rows: Sequence[Row], image: str) -> OrderRow | None:
+    order = reading_order([Placed(row.gt_position, row.pred_position) for row in rows])
+    return OrderRow(image, order.truth, order.predicted, order.edits) if order else None
+
+
+def _surplus(
+    lines: PredictedLines, matched: set[int], formulas: set[SourceKey], tables: Sequence[tuple[str, bool]]
+) -> Surplus:
+    """Text by hybrid row, display formulas also by formula row, tables by table row.
+
+    Inline formulas and rescue candidates are part of the text they stand in and do not count again.
+    """
+    pieces = [
+        (len(norm), number in matched or origin.source in formulas)
+        for number, (norm, origin) in enumerate(zip(lines.norm, lines.origins, strict=True))
+        if not origin.item.is_inline and origin.item.kind not in RESCUED
+    ]
+    pieces += [(len(clean(_TAG.sub("", table))), is_matched) for table, is_matched in tables]
+    return measure_surplus(pieces)
+
+
+def _apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Rows of text-like truth, ignored categories left out, and rows of formulas."""
+    text = [row for row in rows if row.gt_category in _SCORED_TEXT]
+    return text, [row for row in rows if row.gt_category == FORMULA]
+
+
+class PageScorer:
+    """Scores pages one after the other; remembers normalised texts, nothing of a page's result."""
+
+    def __init__(self) -> None:
+        self._normalizer = Normalizer()
+        self._converters = Converters(self._normalizer.plain, latex_to_html, convert_pipe_tables)
+
+    def score(self, page: Page, markdown: str | None, *, crash: str | None = None) -> PageResult:
+        """Rows of one page. `markdown` None: no prediction, scored as an empty one.
+
+        A prediction that would crash the official scorer is scored as an empty one, with the reason.
+        """
+        if markdown is None or crash is not None:
+            return self._score(page, "", crash)
+        try:
+            return self._score(page, markdown, None)
+        except (PredictionCrashError, RecursionError) as error:
+            return self._score(page, "", str(error) or type(error).__name__)
+
+    def _score(self, page: Page, markdown: str, crash: str | None) -> PageResult:
+        items = extract_items(markdown, self._converters)
+        mixed = [item for category, found in items.items() if category not in _MIXED for item in found]
+        lines = predicted_lines(
+            split_predictions([predicted(item) for item in inline_last(mixed)]), self._normalizer
+        )
+        match = quick_match(truth_lines(truth_items(page.mixed), self._normalizer), lines, page.image)
+        matched = {number for row in match.rows for number in row.pred_idx}
+        for row in match.rows:
+            compare_mixed_as_text(row, self._normalizer)
+        repair_spans(match.rows, mixed, self._normalizer)
+        text, formulas = _apart(match.rows)
+        formula_truth = truth_lines(truth_items(page.formulas), self._normalizer)
+        stage = FormulaStage(formula_truth, candidate_pool(items), self._normalizer, page.image)
+        best = stage.best(formulas)
+        formulas = list(best.rows) if best else []
+        for row in formulas:
+            _attach_cdm_fields(row)
+        tables, table_limits, errors = _match_tables(page, items)
+        used = {number for row in tables for number in row.pred_idx}
+        order = _order_row([*text, *formulas, *tables], page.image)
+        unplaced = [
+            row for row in formulas if row.pred_category not in _FORMULA_OR_NONE and "pred_cdm" not in row.cdm
+        ]
+        formulas = [row for row in formulas if row not in unplaced]
+        _measure([*text, *formulas, *unplaced, *tables])
+        windows = match.official_windows + stage.official_windows
+        searched = match.searched and stage.searched
+        latex = [item for found in items.values() for item in found if item.kind.startswith("latex")]
+        return PageResult(
+            image=page.image,
+            text=tuple(text),
+            text_from_formulas=tuple(unplaced),
+            formulas=tuple(formulas),
+            tables=tuple(tables),
+            order=order,
+            surplus=_surplus(
+                lines,
+                matched,
+                best.sources if best else set(),
+                [(table, number in used) for number, table in enumerate(_table_texts(items))],
+            ),
+            repetition=find_repetition(markdown),
+            latex_tables=len(latex),
+            unconverted_latex_tables=len(items.get("latex_table", ())),
+            clock_limits=(*matching_limits(page.image, windows, searched=searched), *table_limits),
+            errors=tuple(errors),
+            crash=crash,
+        )

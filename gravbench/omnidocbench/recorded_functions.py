@@ -1,0 +1,160 @@
+"""Single functions of the scorer against recorded cases of the official one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gravbench.metrics.edit_distance import normalized_distance
+from gravbench.metrics.table_html import normalize_html_table, table_text_lines
+from gravbench.metrics.teds import teds_pair
+from gravbench.omnidocbench.formulas.logic_cases import rewrite_logic_cases
+from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
+from gravbench.omnidocbench.formulas.split import split_formula
+from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
+from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
+from gravbench.omnidocbench.tables.latex import latex_to_html
+from gravbench.omnidocbench.tables.match import match_tables
+from gravbench.omnidocbench.tables.pipe import convert_pipe_tables
+from gravbench.omnidocbench.text import Normalizer
+
+Case = Mapping[str, Any]
+Check = Callable[[Case, Normalizer], dict[str, Any]]
+
+GT_ORDER = 4
+PRED_START = 10
+"""Order and position that the formula_split cases begin at."""
+
+
+def _distance(gt: str, pred: str) -> float | None:
+    return normalized_distance(gt, pred) if gt or pred else None
+
+
+def check_text(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    gt, pred = normalizer.text(case["gt"]), normalizer.text(case["pred"])
+    return {
+        "unicode_gt": normalizer.unicode(case["gt"]),
+        "unicode_pred": normalizer.unicode(case["pred"]),
+        "norm_gt": gt,
+        "norm_pred": pred,
+        "edit": _distance(gt, pred),
+    }
+
+
+def check_formula(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    gt, pred = normalizer.formula(case["gt"]), normalizer.formula(case["pred"])
+    return {
+        "norm_gt": gt,
+        "norm_pred": pred,
+        "edit": _distance(gt, pred),
+        "strip_delims_gt": strip_delimiters(case["gt"]),
+        "to_text_gt": normalizer.formula_to_text(case["gt"]),
+    }
+
+
+def check_split(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    del normalizer
+    truth, predicted = case["gt"], case["pred"]
+    gt = [
+        [f"\\[{line.latex}\\]", GT_ORDER + number / 1000.0]
+        for number, line in enumerate(split_formula(truth), start=1)
+    ]
+    pred = [
+        [f"\\[{line.latex.strip()}\\]", [PRED_START + line.first, PRED_START + line.last]]
+        for line in split_formula(predicted)
+    ]
+    return {
+        "gt": gt or [[truth, GT_ORDER]],
+        "pred": pred or [[predicted, [PRED_START, PRED_START + len(predicted)]]],
+        "logic_norm": rewrite_logic_cases(predicted),
+    }
+
+
+def _item_record(item: Item) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "category_type": item.category,
+        "position": [item.start, item.end],
+        "content": item.content,
+    }
+    if item.fine:
+        record["fine_category_type"] = item.fine
+    if item.language:
+        record["language"] = item.language
+    return record
+
+
+def check_extraction(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    converters = Converters(normalizer.plain, latex_to_html, convert_pipe_tables)
+    items = extract_items(case["pred"], converters)
+    return {"items": {name: [_item_record(item) for item in found] for name, found in items.items()}}
+
+
+def check_order(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    del normalizer
+    rows = [
+        Placed(
+            tuple(None if order == "" else order for order in row["gt_position"]),
+            None if row["pred_position"] == "" else row["pred_position"],
+        )
+        for row in case["gt"]
+    ]
+    order = reading_order(rows)
+    if order is None:
+        return {}
+    return {
+        "gt": list(order.truth),
+        "pred": list(order.predicted),
+        "img_id": case["expected"].get("img_id"),
+        "edit": order.distance,
+    }
+
+
+def check_teds(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    del normalizer
+    norm_gt, norm_pred = normalize_html_table(case["gt"]), normalize_html_table(case["pred"])
+    gt, pred = norm_gt or case["gt"], norm_pred or case["pred"]
+    teds = teds_pair(gt, pred)
+    return {
+        "norm_gt": norm_gt,
+        "norm_pred": norm_pred,
+        "teds": teds.teds,
+        "teds_s": teds.teds_s,
+        "raises": teds.raises,
+        "edit": _distance(gt, pred),
+        "text_lines_pred": table_text_lines(norm_pred),
+    }
+
+
+def check_latex_table(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    del normalizer
+    html = latex_to_html(case["pred"])
+    again = normalize_html_table(html)
+    norm_gt = normalize_html_table(case["gt"])
+    teds = teds_pair(norm_gt or case["gt"], again or html)
+    return {"html": html, "renorm": again, "teds": teds.teds, "teds_s": teds.teds_s}
+
+
+def check_assignment(case: Case, normalizer: Normalizer) -> dict[str, Any]:
+    del normalizer
+    return {"rows": [row.official() for row in match_tables(case["gt"], case["pred"])]}
+
+
+CHECKS: dict[str, Check] = {
+    "text_norm": check_text,
+    "formula_norm": check_formula,
+    "formula_split": check_split,
+    "md_extract": check_extraction,
+    "reading_order": check_order,
+    "table_teds": check_teds,
+    "latex_table": check_latex_table,
+    "table_assign": check_assignment,
+}
+
+
+def needs_latexml(case: Case) -> bool:
+    """The case converts a LaTeX table."""
+    if case["kind"] == "latex_table":
+        return True
+    return case["kind"] == "md_extract" and (
+        "\\begin{tabular}" in case["pred"] or "\\begin{table}" in case["pred"]
+    )

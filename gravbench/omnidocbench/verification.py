@@ -1,0 +1,190 @@
+"""verify-scorer: a folder of recorded official results, checked kind by kind.
+
+Layout: `function_cases.jsonl` (one case a line: id, kind, tag, gt, pred, expected) and `pages/` with
+`gt.json`, `pred/RUN.json` (file name -> Markdown) and `expected/RUN.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gravbench.errors import DataError
+from gravbench.omnidocbench.cdm import default_cache_dir
+from gravbench.omnidocbench.cdm.rows import find_cdm, spelling_of
+from gravbench.omnidocbench.evaluation import CdmScorer
+from gravbench.omnidocbench.formulas.matrices import matrix_variants
+from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
+from gravbench.omnidocbench.recorded_functions import CHECKS, needs_latexml
+from gravbench.omnidocbench.recorded_pages import differences, run_differences, score_run
+from gravbench.omnidocbench.tables.latex import latexml_available
+from gravbench.omnidocbench.text import Normalizer
+
+SHOWN_MISMATCHES = 5
+
+CdmCheck = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""A `cdm` case -> the fields of its `expected` that this machine can compute."""
+
+
+@dataclass(slots=True)
+class KindReport:
+    """Counts of one kind and its first mismatches. Not run is never passed."""
+
+    passed: int = 0
+    failed: int = 0
+    not_run: int = 0
+    reasons: list[str] = field(default_factory=list)
+    """Why cases were not run, each reason once."""
+    mismatches: list[str] = field(default_factory=list)
+
+    def add(self, name: str, lines: list[str]) -> None:
+        """A case that ran; it passes without differences."""
+        if not lines:
+            self.passed += 1
+            return
+        self.failed += 1
+        if len(self.mismatches) < SHOWN_MISMATCHES:
+            self.mismatches += [f"{name}: {line}" for line in lines[:2]]
+
+    def skip(self, reason: str) -> None:
+        self.not_run += 1
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "failed": self.failed,
+            "not_run": self.not_run,
+            "reasons": self.reasons,
+            "mismatches": self.mismatches,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What this machine offers beyond Python."""
+
+    latexml: bool
+    cdm_check: CdmCheck | None = None
+    cdm_scorer: CdmScorer | None = None
+    cdm_missing: str = "no TeX here"
+    """Why formulas are not rendered, where they are not."""
+
+
+def default_tools() -> Tools:
+    """Tools found on the path; CDM tokens need none, its scores join where the renderer is whole."""
+    cdm = find_cdm(default_cache_dir())
+    return Tools(
+        latexml=latexml_available(),
+        cdm_check=cdm.check,
+        cdm_scorer=cdm.score if cdm.status.available else None,
+        cdm_missing=f"{cdm.status.reason}; {cdm.status.hint}",
+    )
+
+
+def _load_cases(path: Path) -> list[dict[str, Any]]:
+    cases: list[dict[str, Any]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            case = json.loads(line)
+            _ = case["id"], case["kind"], case["gt"], case["pred"], case["expected"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{path}: line {number} is not a case: {error}",
+                hint="A case is a JSON object with id, kind, gt, pred and expected.",
+            ) from error
+        cases.append(case)
+    return cases
+
+
+def _check_cdm(case: Mapping[str, Any], tools: Tools, reports: dict[str, KindReport]) -> None:
+    """Spellings need no tools; tokens and scores are compared as far as the CDM tools go."""
+    variants = matrix_variants(case["gt"], case["pred"])
+    spelled = [variants.truth, variants.alternative]
+    lines = differences(case["expected"]["matrix_variants"], spelled, "expected.matrix_variants")
+    reports.setdefault("cdm_spelling", KindReport()).add(case["id"], lines)
+    report = reports.setdefault("cdm", KindReport())
+    rest = {key: value for key, value in case["expected"].items() if key != "matrix_variants"}
+    if tools.cdm_check is None:
+        report.skip(f"no CDM here: {', '.join(rest)}")
+        return
+    found = tools.cdm_check(case)
+    report.add(case["id"], differences({key: rest[key] for key in rest if key in found}, found, "expected"))
+    if absent := sorted(set(rest) - set(found)):
+        reports.setdefault("cdm_rendered", KindReport()).skip(f"{tools.cdm_missing}: {', '.join(absent)}")
+
+
+def _check_function(
+    case: Mapping[str, Any], tools: Tools, normalizer: Normalizer, reports: dict[str, KindReport]
+) -> None:
+    kind = str(case["kind"])
+    if kind == "cdm":
+        _check_cdm(case, tools, reports)
+        return
+    report = reports.setdefault(kind, KindReport())
+    check = CHECKS.get(kind)
+    if check is None:
+        report.add(case["id"], [f"unknown kind; known are {', '.join(sorted((*CHECKS, 'cdm')))}"])
+    elif needs_latexml(case) and not tools.latexml:
+        report.skip("LaTeXML (latexmlc) is not installed")
+    else:
+        report.add(case["id"], differences(case["expected"], check(case, normalizer), "expected"))
+
+
+def _uses_latex_tables(predictions: Mapping[str, str]) -> bool:
+    return any("\\begin{tabular}" in text or "\\begin{table}" in text for text in predictions.values())
+
+
+def _check_runs(folder: Path, tools: Tools, reports: dict[str, KindReport]) -> None:
+    gt = folder / "gt.json"
+    pages = read_pages(read_annotations(gt), source=str(gt))
+    runs = sorted((folder / "pred").glob("*.json"))
+    if not runs:
+        raise DataError(f"{folder / 'pred'}: no RUN.json in it", hint="Each is {file name: markdown}.")
+    for path in runs:
+        expected_path = folder / "expected" / path.name
+        try:
+            predictions = json.loads(path.read_bytes())
+            expected = json.loads(expected_path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise DataError(f"{expected_path}: run {path.stem} cannot be read: {error}") from error
+        report = reports.setdefault("pages", KindReport())
+        if _uses_latex_tables(predictions) and not tools.latexml:
+            report.skip("LaTeXML (latexmlc) is not installed")
+            continue
+        has_cdm = "CDM" in expected["all_group_page"].get("display_formula", {}).get("all", {})
+        found = score_run(pages, predictions, tools.cdm_scorer if has_cdm else None)
+        report.add(path.stem, run_differences(expected, found, cdm=False))
+        if has_cdm:
+            rendered = reports.setdefault("pages_rendered", KindReport())
+            if tools.cdm_scorer:
+                rendered.add(path.stem, run_differences(expected, found, cdm=True))
+            else:
+                rendered.skip(tools.cdm_missing)
+
+
+def verify(folder: Path, tools: Tools) -> dict[str, KindReport]:
+    """Reports by kind. A folder without cases and without pages is a data fault."""
+    cases, pages = folder / "function_cases.jsonl", folder / "pages"
+    if not cases.is_file() and not pages.is_dir():
+        raise DataError(
+            f"{folder}: neither function_cases.jsonl nor pages/ in it",
+            hint="Name a folder of recorded official results, such as tests/golden/omnidoc.",
+        )
+    reports: dict[str, KindReport] = {}
+    normalizer = Normalizer()
+    if cases.is_file():
+        loaded = _load_cases(cases)
+        if tools.cdm_scorer:  # all formulas in one run; each case then finds its own in the cache
+            tools.cdm_scorer([spelling_of(case) for case in loaded if case["kind"] == "cdm"])
+        for case in loaded:
+            _check_function(case, tools, normalizer, reports)
+    if pages.is_dir():
+        _check_runs(pages, tools, reports)
+    return reports

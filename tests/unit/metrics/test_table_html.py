@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+from omnidoc_cases import cases, golden
+
+from gravbench.metrics.table_html import normalize_cell_text, normalize_html_table, table_text_lines
+from gravbench.metrics.table_markup import MAX_DEPTH, rewrite_markup
+from gravbench.metrics.table_plain import normalize_plain_table
+
+OPEN, CLOSE = '<html><body><table border="1" >', "</table></body></html>"
+
+
+@pytest.mark.parametrize("case", cases("table_teds"), ids=lambda case: f"{case['id']}-{case['tag']}")
+def test_official_normal_forms_are_reproduced(case: dict) -> None:
+    expected = case["expected"]
+    assert normalize_html_table(case["gt"]) == expected["norm_gt"]
+    assert normalize_html_table(case["pred"]) == expected["norm_pred"]
+    assert table_text_lines(expected["norm_pred"]) == expected["text_lines_pred"]
+
+
+def test_any_markup_reads_as_the_pinned_beautifulsoup_reads_it() -> None:
+    for case in golden("table_markup.json"):
+        assert normalize_html_table(case["html"]) == case["normal"], case["html"]
+
+
+def test_the_short_way_gives_what_the_long_way_gives() -> None:
+    plain = 0
+    sources = [case[side] for case in cases("table_teds") for side in ("gt", "pred")]
+    sources += ['<table >\n <thead><tr>  <th rowspan="2" colspan="1">A </th></tr></thead>\n</table> x']
+    for source in sources:
+        short = normalize_plain_table(source, normalize_cell_text)
+        if short is not None:
+            plain += 1
+            assert short == rewrite_markup(source, normalize_cell_text)
+    assert plain > 40
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("-", "—"),
+        (" － ", "—"),
+        ("- 5", "- 5"),
+        ("$\\alpha$", "α"),
+        ("$$\\[x\\]$$", "x"),
+        ("\\(a\\)", "a"),
+        ("$a$b$", "$a$b$"),
+        ("$$", "$$"),
+        ("$" + "x" * 129 + "$", "$" + "x" * 129 + "$"),
+        ("✔ ✗", "√ ×"),
+        ("５％", "5%"),
+        ("5\\% \\& \\_", "5% & _"),
+        ("a\xa0 \u200bb", "a b"),
+        ("\\beta\\eta\\varepsilon", "βηε"),
+        ("\\pmod", "±od"),
+        ("a\n  b", "a b"),
+    ],
+)
+def test_cell_text(text: str, expected: str) -> None:
+    assert normalize_cell_text(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("\n  <tr>\n <td>a</td> </tr>", "<tr><td>a</td> </tr>"),
+        ("<tr><td>a &lt; b</td></tr>", "<tr><td>a < b</td></tr>"),
+        ("<tr><td>a &amp;lt; b</td></tr>", "<tr><td>a &lt; b</td></tr>"),
+        ('<tr><td rowspan="2" colspan=3>a</td></tr>', '<tr><td colspan="3" rowspan="2">a</td></tr>'),
+        ('<tr><th style="a" class="b">a</th></tr>', "<tr><td>a</td></tr>"),
+        ("<tr><td>5 <span>x</span> y</td></tr>", "<tr><td>5 x y</td></tr>"),
+        ("<tr><td><span>-</span>5</td></tr>", "<tr><td>-5</td></tr>"),
+        ("<tr><td>5 <math alttext='\\pm'>q</math> 2</td></tr>", "<tr><td>5 $±$ 2</td></tr>"),
+        ("<tr><td><math alttext=''>q</math></td></tr>", "<tr><td>$$</td></tr>"),
+        ("<tr><td>a<br>b<br/>c</td></tr>", "<tr><td>a<br/>b<br/>c</td></tr>"),
+        ("<tr><td>a<!-- c --></td></tr>", "<tr><td>ac</td></tr>"),
+        ("<tr><td>a<!--c--></td></tr>", "<tr><td>a<!--c--></td></tr>"),
+    ],
+)
+def test_markup(body: str, expected: str) -> None:
+    assert normalize_html_table(f"<table>{body}</table>") == OPEN + expected + CLOSE
+
+
+def test_without_a_lower_case_table_tag_the_normal_form_is_empty() -> None:
+    assert normalize_html_table("") == normalize_html_table("<TABLE></TABLE>") == ""
+
+
+def test_blanks_inside_the_tag_still_name_a_table() -> None:
+    assert normalize_html_table("< table>") == OPEN + CLOSE
+
+
+def test_nesting_that_exhausts_the_official_recursion_has_no_normal_form() -> None:
+    assert normalize_html_table("<table><tr><td>" + "<b>" * MAX_DEPTH) == ""
+    assert normalize_html_table("<table><tr><td>" + "<b>" * (MAX_DEPTH - 10)) != ""
+
+
+def test_lines_of_a_table_without_rows_are_its_cells() -> None:
+    assert table_text_lines(OPEN + "<td>a b</td><td></td><td>c</td>" + CLOSE) == ["ab", "c"]

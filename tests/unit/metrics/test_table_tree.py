@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import Any
+
+from omnidoc_cases import golden
+
+from gravbench.metrics.html_repair import repair_html
+from gravbench.metrics.table_tree import TagCodes, build_tree, find_table
+
+
+def as_list(element: Any, *, root: bool = True) -> list[Any]:
+    children = [as_list(child, root=False) for child in element]
+    tail = "" if root else element.tail or ""
+    return [element.tag, dict(element.attrib), element.text or "", children, tail]
+
+
+def test_any_markup_reads_as_the_pinned_libxml2_reads_it() -> None:
+    for case in golden("table_trees.json"):
+        table = find_table(case["html"])
+        assert table is not None
+        assert as_list(table) == case["tree"], case["html"]
+
+
+def test_plain_markup_is_left_alone() -> None:
+    plain = (
+        '<html><body><table border="1" ><tr><td colspan="2">a > b 名</td><td></td></tr></table></body></html>'
+    )
+    assert repair_html(plain) == plain
+
+
+def test_postorder_with_leftmost_leaves() -> None:
+    table = find_table(
+        "<html><body><table><tr><td>a</td><td colspan='2'>b</td></tr><tr></tr></table></body></html>"
+    )
+    assert table is not None
+    tree = build_tree(table, TagCodes())
+    assert [label.tag for label in tree.labels] == ["td", "td", "tr", "tr", "table"]
+    assert tree.leftmost == (0, 1, 0, 3, 0)
+    assert tree.n_nodes == 4
+    assert (tree.labels[1].colspan, tree.labels[1].rowspan, tree.labels[1].content) == (2, 1, "b")
+
+
+def test_nested_markup_becomes_one_token_a_tag_and_the_tail_of_a_nested_cell_is_lost() -> None:
+    inner = "<table><tr><td>i</td>lost</tr></table>"
+    table = find_table(f"<html><body><table><tr><td>x<b>y</b>z{inner}</td></tr></table></body></html>")
+    assert table is not None
+    tree = build_tree(table, TagCodes())
+    content = tree.labels[0].content
+    assert [character if character.isascii() else "#" for character in content] == list("x#y#z###i###")
+    assert tree.n_nodes == 6
+
+
+def test_a_document_without_a_table_in_its_body_has_none() -> None:
+    assert find_table("<table><tr><td>a</td></tr></table>") is None
+    assert find_table("text") is None
