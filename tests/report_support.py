@@ -12,11 +12,10 @@ from urllib.parse import quote
 from PIL import Image, ImageDraw
 from run_support import trace_of
 
-from gravbench.analysis.facts import SampleFacts
-from gravbench.analysis.loaded import LoadedRun, Unit
+from gravbench.analysis.loaded import LoadedRun, SampleFacts, Unit
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.records import Counters, Rounds, Times, Trace
-from gravbench.reporting.building import ReportInput, build_document
+from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
 from gravbench.store.schema import (

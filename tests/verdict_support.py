@@ -13,8 +13,8 @@ from run_support import FakeBackend, fake_samples, fake_suite, run_fake
 from scipy import stats as scipy_stats
 
 from gravbench.analysis.bootstrap import Floats
-from gravbench.analysis.counter_columns import CounterTable
 from gravbench.analysis.loaded import LoadedRun, load_run
+from gravbench.analysis.pieces import CounterTable
 from gravbench.gate.bless import provenance_text, write_reference
 from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.policy import Policy, load_policy

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from gravbench.analysis.pages import page_without_clocks
+from gravbench.store.page_schema import PageDetail
 from gravbench.store.rundir import PairKey
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, canonical_json
 
@@ -77,4 +77,16 @@ def _line(record: GenRecord, scores: Sequence[ScoreRecord]) -> dict[str, JsonVal
             }
             for score in sorted(scores, key=lambda s: s.metric)
         ],
+    }
+
+
+def page_without_clocks(page: PageDetail) -> dict[str, JsonValue]:
+    """A page's record with nothing that a clock wrote."""
+    return {
+        "image": page.image,
+        "layout": page.layout,
+        "assembler": page.assembler,
+        "regions": [region.model_dump(mode="json", exclude={"times"}) for region in page.regions],
+        "skipped": dict(page.skipped),
+        "dropped": dict(page.dropped),
     }

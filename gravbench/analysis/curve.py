@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from gravbench.analysis.equality import Identity
+from gravbench.analysis.identity import Identity
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary
 from gravbench.arms import AR, batch_of, canonical, with_batch

@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 
 from gravbench.analysis.bootstrap import CONFIDENCE, Floats, cluster_sums, design_of
 from gravbench.analysis.loaded import Unit
-from gravbench.analysis.shared_forwards import shared_groups
+from gravbench.analysis.speed import shared_groups
 from gravbench.records import Record
 
 MIN_PAIRS = 24

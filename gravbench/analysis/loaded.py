@@ -1,16 +1,138 @@
-"""A finished run in memory: one unit per (sample, rep) with the record of every arm, and their scores."""
+"""A finished run in memory: its records and scores, what its suite says of its samples, which data it read.
+
+`page` groups crops of one page into a cluster, `subset` names the stratum; every other attribute with few
+values is a category to break results down by.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from gravbench.analysis.bootstrap import Design
-from gravbench.analysis.facts import SampleFacts, plain_facts, suite_design
+from pydantic import JsonValue
+
+from gravbench.analysis.bootstrap import Design, design_of
 from gravbench.errors import NotComparableError
+from gravbench.records import Record
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord
+
+CLUSTER_ATTRIBUTE = "page"
+STRATUM_ATTRIBUTE = "subset"
+MAX_CATEGORY_VALUES = 24
+
+
+class Described(Protocol):
+    """A sample of a suite, as far as facts need it."""
+
+    @property
+    def sample_id(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def attributes(self) -> Mapping[str, bool | int | str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleFacts:
+    """Labels of one sample."""
+
+    cluster: str
+    stratum: str | None = None
+    categories: Mapping[str, str] = field(default_factory=dict)
+
+
+def facts_of(samples: Iterable[Described]) -> dict[str, SampleFacts]:
+    """Facts by sample id. Categories are the text and yes/no attributes with 2 to 24 different values."""
+    listed = list(samples)
+    values: dict[str, set[str]] = {}
+    for sample in listed:
+        for key, value in sample.attributes.items():
+            if not isinstance(value, int) or isinstance(value, bool):
+                values.setdefault(key, set()).add(_label(value))
+    reserved = {CLUSTER_ATTRIBUTE, STRATUM_ATTRIBUTE}
+    kept = {k for k, found in values.items() if 2 <= len(found) <= MAX_CATEGORY_VALUES} - reserved
+    return {
+        sample.sample_id: SampleFacts(
+            cluster=str(sample.attributes.get(CLUSTER_ATTRIBUTE, sample.sample_id)),
+            stratum=_stratum(sample),
+            categories={key: _label(sample.attributes[key]) for key in sorted(kept & set(sample.attributes))},
+        )
+        for sample in listed
+    }
+
+
+def plain_facts(sample_ids: Iterable[str]) -> dict[str, SampleFacts]:
+    """Facts when the suite is not at hand: every sample its own cluster, no category."""
+    return {sample_id: SampleFacts(cluster=sample_id) for sample_id in sample_ids}
+
+
+def suite_design(
+    sample_ids: Iterable[str], tasks: Mapping[str, str], facts: Mapping[str, SampleFacts]
+) -> Design:
+    """Design of rows in the order given: clusters are pages; strata are subsets, within them tasks.
+
+    A stratum must hold whole clusters, so tasks divide only where every page has crops of one task.
+    """
+    ids = list(sample_ids)
+    clusters = [facts[i].cluster for i in ids]
+    subsets = [facts[i].stratum or "" for i in ids]
+    by_task = [f"{subset}/{tasks[i]}" for i, subset in zip(ids, subsets, strict=True)]
+    for strata in (by_task, subsets):
+        if len(set(zip(clusters, strata, strict=True))) == len(set(clusters)):
+            return design_of(clusters, strata)
+    return design_of(clusters, [""] * len(ids))
+
+
+def _stratum(sample: Described) -> str | None:
+    value = sample.attributes.get(STRATUM_ATTRIBUTE)
+    return None if value is None else str(value)
+
+
+def _label(value: bool | int | str) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+class RunData(Record):
+    """A run's page data. `label` has the page count in it; `whole` copies alone are the benchmark."""
+
+    label: str
+    partial: bool
+    """Some of the benchmark's pages, or of the suite's samples, are not in the run."""
+    drifted: bool
+    """The copy is not the release's."""
+    pages_in_run: int | None = None
+    annotation_sha256: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every page of the suite was run, and none was changed."""
+        return not (self.partial or self.drifted)
+
+
+def run_data(protocol: Mapping[str, JsonValue]) -> RunData | None:
+    """What a manifest's protocol says of the page data; `None` for suites without pages."""
+    found = protocol.get("data")
+    if not isinstance(found, dict) or not isinstance(found.get("label"), str):
+        return None
+    return RunData.model_validate({name: found[name] for name in RunData.model_fields if name in found})
+
+
+def data_losses(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Regions of the copy that could not become samples, in a sentence; empty when there are none."""
+    found = protocol.get("data")
+    loss = found.get("loss") if isinstance(found, dict) else None
+    return (loss,) if isinstance(loss, str) else ()
+
+
+def data_caution(data: RunData | None) -> str | None:
+    """What a reader must know of a run on less or other than the benchmark; `None` for the whole of it."""
+    if data is None or data.whole:
+        return None
+    return f"Not the whole benchmark: {data.label}. Do not read its figures as the benchmark's."
+
 
 ScoreKey = tuple[str, int, str]
 """(sample_id, rep, arm)."""

@@ -7,27 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gravbench.analysis.acceptance import Acceptance, acceptance
-from gravbench.analysis.arm_notes import share_notes, speed_notes
 from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstraps, divided
-from gravbench.analysis.buckets import Group, groups
-from gravbench.analysis.cost_model import Amdahl, CostModel, amdahl, cost_model
-from gravbench.analysis.divergence import TAU_FLOAT32, Audit, audit
+from gravbench.analysis.counters import Acceptance, acceptance
 from gravbench.analysis.drift import Drift, Steadiness, measure_drift, measure_steadiness
-from gravbench.analysis.equality import is_identical
-from gravbench.analysis.loaded import LoadedRun, Unit
-from gravbench.analysis.overall_difference import QualityDifference, quality_differences
-from gravbench.analysis.pages import page_ns
-from gravbench.analysis.run_data import RunData, data_losses, run_data
-from gravbench.analysis.speed import decode_ns, request_ns
-from gravbench.analysis.speed_estimate import (
+from gravbench.analysis.groups import Group, groups
+from gravbench.analysis.identity import TAU_FLOAT32, Audit, audit, is_identical
+from gravbench.analysis.loaded import LoadedRun, RunData, Unit, data_losses, run_data
+from gravbench.analysis.quality import QualityDifference, quality_differences
+from gravbench.analysis.speed import (
     OutlierRow,
     SpeedEstimate,
     TimeOf,
+    decode_ns,
     estimate_speedup,
     outliers,
+    request_ns,
+    share_notes,
+    speed_notes,
     sub_design,
 )
+from gravbench.analysis.stages import Amdahl, CostModel, amdahl, cost_model, page_ns
 from gravbench.arms import identity_base, speed_base
 from gravbench.protocols import Referee
 from gravbench.records import Record

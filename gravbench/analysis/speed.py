@@ -1,80 +1,187 @@
-"""Counters and speedups from traces: ratios of sums over samples, each under its full name.
+"""Speedups: ratios of sums over pairs, with interval, spread and outliers, and which times are shares.
 
-Decode tokens are `tokens_out - 1`: prefill's own token is in no numerator, the first EOS counts once.
+The headline is sum of base times / sum of own times over pairs. Per-pair ratios describe spread and are
+never the headline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from gravbench.analysis.acceptance import acceptance
-from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval
+import numpy as np
+
+from gravbench.analysis.bootstrap import (
+    RESAMPLES,
+    Design,
+    Floats,
+    Interval,
+    Ints,
+    bootstrap,
+    design_of,
+    ratio,
+)
 from gravbench.analysis.loaded import Unit
-from gravbench.analysis.speed_estimate import estimate_speedup
-from gravbench.records import Counters, Record, Trace
+from gravbench.arms import ar_arms, batch_of, is_ar, speed_base
+from gravbench.records import Record
 from gravbench.store.schema import GenRecord
 
-COUNTED = tuple(Counters.model_fields)
+
+def speed_notes(arms: Collection[str]) -> tuple[str, ...]:
+    """One for each strategy without an `ar` arm of its batch size; empty where no `ar` arm was run at all."""
+    if not ar_arms(arms):
+        return ()
+    return tuple(
+        f"{arm}: no ar arm at batch size {batch_of(arm)}: speedups were not measured"
+        for arm in arms
+        if not is_ar(arm) and speed_base(arm, arms) is None
+    )
 
 
-class CounterSummary(Record):
-    """Summed counters of one strategy, and their ratios. A ratio is `None` when its denominator is 0.
+def share_notes(records_by_arm: Sequence[Sequence[GenRecord]]) -> tuple[str, ...]:
+    """One note where crops decoded together: their times are shares of shared forwards."""
+    shared = [records[0].arm for records in records_by_arm if shared_groups(records) is not None]
+    if not shared:
+        return ()
+    return (
+        f"{', '.join(shared)}: crops that decode together share the time of each forward equally, so the "
+        "time of a single crop is a share, not a latency. Medians, P10, P90 and outliers of pairs, and "
+        "speedups by task, length and category or of identical outputs alone, are of such shares; the sum "
+        "over the run is time.",
+    )
 
-    * `tpf_all` = decode tokens / full-model decode forwards of every kind
-    * `accepted_draft` = accepted draft tokens / rounds (no seed, no bonus); drafts accepted behind the end of
-      an output count, here and in `accept_hist`: trimming takes nothing back
-    * `tau_round` = committed tokens / rounds (all a round appended, after trimming at the stop)
-    * `acceptance_rate` = accepted / offered draft tokens
-    * `chars_per_forward` = characters of the final text / full-model decode forwards
-    * `requests_per_forward` = decode forwards of all requests / forwards that were run for them: how full the
-      batches were, 1 without batches; it depends on who was under way together, as no other counter does
-    * `tau_bonus` = `accepted_draft` + 1
-    * `accept_hist[a]` = rounds that accepted `a` drafts, of those that offered any
-    * `pos_accept[j]` = share that accepted draft `j` (from 1), of the rounds that accepted `j - 1`
-    * `first_reject_pos[j]` = rounds whose first rejected draft was `j`
 
-    The last four are absent where no draft was offered. Rounds cut by EOS or the budget count in `pos_accept`
-    and `first_reject_pos` up to the cut alone.
+def shared_groups(records: Sequence[GenRecord]) -> Ints | None:
+    """Group number of each record of one arm; `None` when every sample decoded alone."""
+    if not any(record.task != "page" and batch_of(record.arm) > 1 for record in records):
+        return None
+    moments: dict[tuple[str, int], int] = {}
+    return np.array(
+        [moments.setdefault((r.session_id, r.submit_ns), len(moments)) for r in records], dtype=np.int64
+    )
+
+
+def time_design(design: Design, records: Sequence[GenRecord]) -> Design:
+    """Design for times of `records` (one a row): rows that shared forwards are one cluster.
+
+    Such clusters are drawn from the whole suite and take the place of pages and strata, which they cross.
+    """
+    groups = shared_groups(records)
+    if groups is None:
+        return design
+    return design_of([str(group) for group in groups], [""] * len(records))
+
+
+TimeOf = Callable[[GenRecord], int | None]
+
+
+class SpeedEstimate(Interval):
+    """`value` = base_ns / own_ns over `n_pairs` pairs in `n_clusters` pages, or batches of crops.
+
+    `geometric_mean`, `median`, `p10` and `p90` are of the per-pair ratios with both times above 0; `None`
+    when there is none.
     """
 
-    tpf_all: float | None = None
-    accepted_draft: float | None = None
-    tau_round: float | None = None
-    acceptance_rate: float | None = None
-    chars_per_forward: float | None = None
-    requests_per_forward: float | None = None
-    tau_bonus: float | None = None
-    accept_hist: dict[int, int] | None = None
-    pos_accept: dict[int, float] | None = None
-    first_reject_pos: dict[int, int] | None = None
-    samples: int
-    characters: int
-    decode_tokens: int
-    decode_forwards: int
-    loops: int
-    stopped_by_length: int
-    requests: int
-    tokens_out: int
-    rounds: int
-    fwd_vision: int
-    fwd_prefill: int
-    fwd_draft: int
-    fwd_verify: int
-    fwd_denoise: int
-    fwd_cache_write: int
-    fwd_head: int
-    rows_prefill: int
-    rows_draft: int
-    rows_verify: int
-    rows_denoise: int
-    rows_cache_write: int
-    draft_offered: int
-    draft_accepted: int
-    ar_tokens: int
-    tokens_discarded_after_stop: int
-    kv_rows_freed: int
-    prompt_tokens: int
-    vision_tokens: int
+    n_pairs: int
+    n_clusters: int
+    base_ns: int
+    own_ns: int
+    geometric_mean: float | None = None
+    median: float | None = None
+    p10: float | None = None
+    p90: float | None = None
+
+
+def timed_rows(units: Sequence[Unit], base: str, own: str, time_of: TimeOf) -> tuple[list[int], Floats]:
+    """Indices of the units in which both arms are ok and timed, and their times [n, 2].
+
+    Pairs in which both times are 0 (answers of one token have no decode rounds) say nothing.
+    """
+    kept: list[int] = []
+    times: list[tuple[int, int]] = []
+    for index, unit in enumerate(units):
+        a, b = unit.records[base], unit.records[own]
+        if a.status == b.status == "ok":
+            base_ns, own_ns = time_of(a), time_of(b)
+            if base_ns is not None and own_ns is not None and base_ns + own_ns > 0:
+                kept.append(index)
+                times.append((base_ns, own_ns))
+    return kept, np.array(times, dtype=np.float64).reshape(-1, 2)
+
+
+def estimate_speedup(
+    units: Sequence[Unit],
+    base: str,
+    own: str,
+    time_of: TimeOf,
+    *,
+    design: Design,
+    seed: int,
+    resamples: int,
+) -> SpeedEstimate | None:
+    """Speedup of `own` over `base`; `design` has one row per unit. `None` without time to divide by."""
+    kept, times = timed_rows(units, base, own, time_of)
+    if not kept or times[:, 1].sum() == 0:
+        return None
+    here = time_design(sub_design(design, kept), [units[index].records[own] for index in kept])
+    found = bootstrap(times, ratio, here, seed=seed, resamples=resamples)
+    if found is None:
+        return None
+    both = times[(times > 0).all(axis=1)]
+    ratios = both[:, 0] / both[:, 1]
+    spread = np.quantile(ratios, [0.1, 0.5, 0.9]).tolist() if len(ratios) else [None] * 3
+    return SpeedEstimate(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n_pairs=len(kept),
+        n_clusters=here.n_clusters,
+        base_ns=int(times[:, 0].sum()),
+        own_ns=int(times[:, 1].sum()),
+        geometric_mean=float(np.exp(np.log(ratios).mean())) if len(ratios) else None,
+        p10=spread[0],
+        median=spread[1],
+        p90=spread[2],
+    )
+
+
+class OutlierRow(Record):
+    """A pair far from the pooled speedup: shown, never dropped."""
+
+    sample_id: str
+    rep: int
+    slot: int
+    base_ns: int
+    own_ns: int
+    ratio: float
+
+
+def outliers(
+    units: Sequence[Unit], base: str, own: str, time_of: TimeOf, *, count: int = 20
+) -> tuple[OutlierRow, ...]:
+    """The `count` pairs with the largest |log(ratio / pooled ratio)|, largest first."""
+    kept, times = timed_rows(units, base, own, time_of)
+    if not kept or times[:, 1].sum() == 0:
+        return ()
+    pooled = times[:, 0].sum() / times[:, 1].sum()
+    rows = [
+        OutlierRow(
+            sample_id=units[index].sample_id,
+            rep=units[index].rep,
+            slot=units[index].records[own].slot,
+            base_ns=int(base_ns),
+            own_ns=int(own_ns),
+            ratio=float(base_ns / own_ns),
+        )
+        for index, (base_ns, own_ns) in zip(kept, times, strict=True)
+        if base_ns > 0 and own_ns > 0
+    ]
+    return tuple(sorted(rows, key=lambda row: (-abs(np.log(row.ratio / pooled)), row.sample_id))[:count])
+
+
+def sub_design(design: Design, rows: Sequence[int]) -> Design:
+    """The design of a subset of rows, clusters and strata renumbered."""
+    clusters = design.cluster_of[list(rows)]
+    return design_of([str(c) for c in clusters], [str(design.stratum_of[c]) for c in clusters])
 
 
 class Speedup(Interval):
@@ -83,36 +190,6 @@ class Speedup(Interval):
     n_pairs: int
     base_ns: int
     own_ns: int
-
-
-def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
-    """Counters summed over the ok records; failed ones have no trace and are left out."""
-    ok = [(r, r.trace) for r in records if r.status == "ok" and r.trace is not None]
-    totals = {name: sum(getattr(trace.counters, name) for _, trace in ok) for name in COUNTED}
-    tokens = sum(trace.counters.decode_tokens for _, trace in ok)
-    forwards = sum(trace.counters.decode_forwards for _, trace in ok)
-    characters = sum(len(record.text) for record, _ in ok)
-    rounds = totals["rounds"]
-    drafts = acceptance(record for record, _ in ok)
-    return CounterSummary(
-        tpf_all=_ratio(tokens, forwards),
-        accepted_draft=_ratio(totals["draft_accepted"], rounds),
-        tau_round=_ratio(tokens, rounds),
-        acceptance_rate=_ratio(totals["draft_accepted"], totals["draft_offered"]),
-        chars_per_forward=_ratio(characters, forwards),
-        requests_per_forward=_occupancy([trace for _, trace in ok]),
-        tau_bonus=_ratio(totals["draft_accepted"] + rounds, rounds) if totals["draft_offered"] else None,
-        accept_hist=drafts.histogram if drafts else None,
-        pos_accept=drafts.conditional if drafts else None,
-        first_reject_pos=drafts.first_rejections if drafts else None,
-        samples=len(ok),
-        characters=characters,
-        decode_tokens=tokens,
-        decode_forwards=forwards,
-        loops=sum(record.loop_flag for record, _ in ok),
-        stopped_by_length=sum(record.stop_reason == "length" for record, _ in ok),
-        **totals,
-    )
 
 
 def decode_ns(record: GenRecord) -> int | None:
@@ -149,18 +226,3 @@ def speedup(
         base_ns=found.base_ns,
         own_ns=found.own_ns,
     )
-
-
-def _occupancy(traces: Sequence[Trace]) -> float | None:
-    """Decode forwards / their shares, over the traces that measured both; `None` where none did."""
-    known = [
-        (trace.counters.decode_forwards, trace.times.forward_share)
-        for trace in traces
-        if trace.times.forward_share
-    ]
-    run = sum(share for _, share in known if share is not None)
-    return sum(forwards for forwards, _ in known) / run if run else None
-
-
-def _ratio(numerator: int, denominator: int) -> float | None:
-    return numerator / denominator if denominator else None

@@ -11,26 +11,13 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from gravbench.analysis.arm_notes import speed_notes
-from gravbench.analysis.bootstrap import Design
-from gravbench.analysis.equality import Identity, count_identical
-from gravbench.analysis.facts import SampleFacts, plain_facts
-from gravbench.analysis.groups import GroupQuality, quality_groups
-from gravbench.analysis.limits import METHOD
-from gravbench.analysis.loaded import Unit, design_for
-from gravbench.analysis.pages import PagesSummary, page_ns, summarise_pages
-from gravbench.analysis.run_data import data_losses
-from gravbench.analysis.speed import (
-    CounterSummary,
-    Speedup,
-    decode_ns,
-    request_ns,
-    speedup,
-    summarise_counters,
-)
-from gravbench.analysis.speed_estimate import TimeOf, sub_design
-from gravbench.analysis.stats import CONFIDENCE, RESAMPLES
-from gravbench.analysis.word_order import Attributes, WordOrder, word_order
+from gravbench.analysis.bootstrap import CONFIDENCE, METHOD, RESAMPLES, Design
+from gravbench.analysis.counters import CounterSummary, summarise_counters
+from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
+from gravbench.analysis.identity import Identity, count_identical
+from gravbench.analysis.loaded import SampleFacts, Unit, data_losses, design_for, plain_facts
+from gravbench.analysis.speed import Speedup, TimeOf, decode_ns, request_ns, speed_notes, speedup, sub_design
+from gravbench.analysis.stages import PagesSummary, page_ns, summarise_pages
 from gravbench.arms import AR, batch_of, identity_base, is_ar, speed_base
 from gravbench.records import SAMPLE_TASKS, Record, SampleTask
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of

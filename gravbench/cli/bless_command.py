@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from gravbench.analysis.run_data import run_data
+from gravbench.analysis.loaded import run_data
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import load_with_facts
 from gravbench.errors import DataError, UsageError

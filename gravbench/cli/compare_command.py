@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from gravbench.analysis.compare import compare_one, compare_runs
+from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.comparison_table import comparison_parts
 from gravbench.cli.output import print_json, print_tables

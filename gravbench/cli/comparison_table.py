@@ -10,14 +10,12 @@ from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.compare import ArmComparison, Comparison
-from gravbench.analysis.divergence import Audit
-from gravbench.analysis.limits import METHOD
-from gravbench.analysis.overall_difference import COMPOSITES, QualityDifference
+from gravbench.analysis.bootstrap import METHOD, Interval
+from gravbench.analysis.comparison import ArmComparison, Comparison, FieldDifference
+from gravbench.analysis.identity import Audit
+from gravbench.analysis.quality import COMPOSITES, QualityDifference
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
-from gravbench.analysis.run_difference import FieldDifference
-from gravbench.analysis.speed_estimate import SpeedEstimate
+from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import ArmName
 from gravbench.cli.summary_table import timed_name

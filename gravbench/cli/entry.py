@@ -12,8 +12,7 @@ from types import FrameType
 
 import typer
 
-import gravbench.cli.report_verbs
-import gravbench.cli.verdict_verbs  # noqa: F401  (these add their verbs to app)
+import gravbench.cli.verdict_verbs  # noqa: F401  (it adds its verbs to app)
 from gravbench.cli.app import app
 from gravbench.cli.streams import forget_reader, prepare_streams
 from gravbench.errors import GravbenchError

@@ -11,21 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from gravbench.analysis.run_data import run_data
+from gravbench.analysis.loaded import run_data
 from gravbench.cli.entry import report as say_error
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
-from gravbench.cli.references import policy_of, shipped_reference
-from gravbench.cli.run_loading import load_with_facts, set_up_referee
+from gravbench.cli.run_loading import load_with_facts, policy_of, set_up_referee, shipped_reference
 from gravbench.cli.verdict_table import verdict_parts
 from gravbench.errors import GravbenchError, UsageError
 from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.exact import judge_regenerated, rescore
-from gravbench.gate.github import step_summary, workflow_commands
-from gravbench.gate.junit import junit_xml
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, load_reference
-from gravbench.gate.verdict import GateReport, Mode, unjudged
+from gravbench.gate.verdict import GateReport, Mode, junit_xml, step_summary, unjudged, workflow_commands
 from gravbench.pages.regions import PageSample
 from gravbench.runner.options import RunOptions, options_of
 from gravbench.runner.pages import data_document, references_sha

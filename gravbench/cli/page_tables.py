@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gravbench.analysis.pages import STAGES, PagesSummary
 from gravbench.analysis.speed import Speedup
+from gravbench.analysis.stages import STAGES, PagesSummary
 from gravbench.analysis.summary import Summary
 from gravbench.arms import AR
 from gravbench.cli.output import ArmName

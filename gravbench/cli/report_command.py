@@ -7,25 +7,63 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
-from gravbench.analysis.facts import facts_of
-from gravbench.analysis.loaded import LoadedRun
+from gravbench.analysis.loaded import LoadedRun, facts_of
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.output import print_json, print_tables
-from gravbench.cli.report_gate import gate_part
-from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee, suite_of
+from gravbench.cli.run_loading import (
+    ROOT,
+    RefereeSetup,
+    load_with_facts,
+    policy_of,
+    read_forward_costs,
+    set_up_referee,
+    shipped_reference,
+    suite_of,
+)
 from gravbench.errors import DataError, GravbenchError, UsageError
+from gravbench.gate.candidate import judge_candidate
+from gravbench.gate.reference import load_reference
 from gravbench.pages.annotations import annotated_regions
 from gravbench.pages.regions import PageSample
-from gravbench.reporting.building import ReportInput, build_document
-from gravbench.reporting.document import ReportDocument
+from gravbench.reporting.builder import ReportInput, build_document
+from gravbench.reporting.document import GatePart, GateRow, ReportDocument
 from gravbench.reporting.gallery import SampleSource
 from gravbench.reporting.html import render_report
-from gravbench.reporting.publishing import publish_report, published_folder
+from gravbench.reporting.publication import publish_report, published_folder
 from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import Manifest, canonical_json
 from gravbench.suites.data import AnySample
 from gravbench.suites.manifest import suite_digest
+
+
+def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) -> GatePart:
+    """The run held against `reference`, by default the shipped one of its suite if there is one.
+
+    A shipped reference is named without its folder, which differs from machine to machine.
+    """
+    suite = str(run.manifest.identity["suite"])
+    folder = shipped_reference(suite) if reference is None else reference
+    if reference is None and not folder.is_dir():
+        return GatePart(reference=None, outcome=None)
+    report = judge_candidate(run, load_reference(folder), policy_of, referee=setup.referee, tau=setup.tau)
+    return GatePart(
+        reference=f"{ROOT}/{suite}" if reference is None else str(reference),
+        outcome=report.outcome,
+        rows=tuple(
+            GateRow(
+                status=v.status,
+                arm=v.arm,
+                rule=v.rule,
+                observed=v.observed,
+                limit=v.limit,
+                explanation=v.explanation,
+            )
+            for v in report.verdicts
+        ),
+        problems=report.problems,
+        notices=tuple(notice for notice in report.notices if notice not in run.notes),
+    )
 
 
 def report(

@@ -1,27 +1,44 @@
-"""Runs, suites and referees for the verbs that judge."""
+"""Runs, suites, references and referees for the verbs that judge."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
 
-from gravbench.analysis.divergence import TAU_FLOAT32
-from gravbench.analysis.facts import facts_of
-from gravbench.analysis.loaded import LoadedRun, load_run
+from gravbench.analysis.identity import TAU_FLOAT32
+from gravbench.analysis.loaded import LoadedRun, facts_of, load_run
 from gravbench.analysis.pieces import pieces_of
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
+from gravbench.gate.policy import Policy, load_policy
+from gravbench.gate.reference import ReferenceArm
 from gravbench.imaging import load_image
 from gravbench.pages.reader import MAX_PAGE_PIXELS
 from gravbench.pages.region_crop import cut_region
 from gravbench.pages.regions import PageSample, Region
 from gravbench.protocols import Referee
 from gravbench.records import Request
+from gravbench.resources import data_root
 from gravbench.runner.plan import request_for
 from gravbench.runner.suite_data import samples_of_run
 from gravbench.suites.data import AnySample
 from gravbench.suites.manifest import Suite, load_suite, suite_digest
+
+ROOT = "reference_outputs"
+
+
+def shipped_reference(suite: str) -> Path:
+    """Where the reference outputs of a suite that ship lie; the folder need not exist."""
+    return data_root(ROOT) / suite
+
+
+def policy_of(arm: ReferenceArm, extra: Sequence[str | Path] = ()) -> Policy:
+    """The default policy under the arm's own tolerances, under `extra`."""
+    tolerances = () if arm.tolerances is None else (arm.tolerances,)
+    return load_policy([*tolerances, *extra])
+
 
 NOISE_SAMPLES = 30
 DEFAULT_BLOCK = 32

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from gravbench.analysis.mde import DetectableEffect
 from gravbench.cli.output import ArmName
-from gravbench.gate.github import MARK, by_severity
-from gravbench.gate.verdict import GateReport, Status, data_lines
+from gravbench.gate.verdict import MARK, GateReport, Status, by_severity, data_lines
 
 _STYLE: dict[Status, str] = {
     "fail": "bold red",

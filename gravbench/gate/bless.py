@@ -14,11 +14,10 @@ from pathlib import Path
 import orjson
 from pydantic import JsonValue
 
-from gravbench.analysis.equality import is_identical
-from gravbench.analysis.loaded import LoadedRun
-from gravbench.analysis.run_data import RunData, run_data
-from gravbench.analysis.run_difference import identity_differences, sample_problem
-from gravbench.analysis.speed import summarise_counters
+from gravbench.analysis.comparison import identity_differences, sample_problem
+from gravbench.analysis.counters import summarise_counters
+from gravbench.analysis.identity import is_identical
+from gravbench.analysis.loaded import LoadedRun, RunData, run_data
 from gravbench.arms import identity_base
 from gravbench.errors import NotComparableError
 from gravbench.gate.reference import (

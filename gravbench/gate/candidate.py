@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.analysis.bootstrap import Design, Floats, ratio
-from gravbench.analysis.buckets import groups
-from gravbench.analysis.counter_columns import (
+from gravbench.analysis.comparison import identity_differences, sample_problem
+from gravbench.analysis.groups import groups
+from gravbench.analysis.identity import TAU_FLOAT32, Answer, audit, has_tokens, is_identical
+from gravbench.analysis.loaded import LoadedRun, Unit, run_data
+from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
+from gravbench.analysis.pieces import (
     FORWARDS,
     ROUNDS,
     TOKENS,
@@ -17,17 +21,9 @@ from gravbench.analysis.counter_columns import (
     CounterTable,
     counter_table,
     paired_ratio,
+    pieces_of,
 )
-from gravbench.analysis.divergence import TAU_FLOAT32, Answer, audit
-from gravbench.analysis.equality import has_tokens, is_identical
-from gravbench.analysis.loaded import LoadedRun, Unit
-from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
-from gravbench.analysis.pieces import pieces_of
-from gravbench.analysis.run_data import run_data
-from gravbench.analysis.run_difference import identity_differences, sample_problem
-from gravbench.analysis.shared_forwards import time_design
-from gravbench.analysis.speed import decode_ns
-from gravbench.analysis.speed_estimate import sub_design, timed_rows
+from gravbench.analysis.speed import decode_ns, sub_design, time_design, timed_rows
 from gravbench.arms import identity_base, is_ar, speed_base
 from gravbench.errors import NotComparableError
 from gravbench.gate.policy import CounterRule, CountRule, IdentityRule, Policy

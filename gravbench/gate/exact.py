@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gravbench.analysis.loaded import LoadedRun
-from gravbench.analysis.run_data import RunData, run_data
+from gravbench.analysis.loaded import LoadedRun, RunData, run_data
 from gravbench.gate.candidate import candidate_problems
 from gravbench.gate.policy import Policy
 from gravbench.gate.reference import Key, Reference, ReferenceArm, as_generation

@@ -20,9 +20,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from gravbench.analysis.counter_columns import Answers
-from gravbench.analysis.pieces import cut_pieces, segments_of
-from gravbench.analysis.run_data import RunData
+from gravbench.analysis.loaded import RunData
+from gravbench.analysis.pieces import Answers, cut_pieces, segments_of
 from gravbench.errors import DataError
 from gravbench.records import Counters, Rounds, SampleTask, StopReason, Times, Trace
 from gravbench.store.files import parse_record, read_records

@@ -14,7 +14,8 @@ from math import comb
 import numpy as np
 
 from gravbench.analysis.bootstrap import Design, Floats, Interval, Statistic, bootstrap, divided, ratio
-from gravbench.analysis.counter_columns import (
+from gravbench.analysis.identity import Audit
+from gravbench.analysis.pieces import (
     ACCEPTED,
     FORWARDS,
     ROUNDS,
@@ -23,8 +24,7 @@ from gravbench.analysis.counter_columns import (
     CounterTable,
     paired_ratio,
 )
-from gravbench.analysis.divergence import Audit
-from gravbench.analysis.overall_difference import QualityDifference, UnitScores, quality_differences
+from gravbench.analysis.quality import QualityDifference, UnitScores, quality_differences
 from gravbench.gate.policy import (
     AcceptanceRule,
     AccuracyRule,

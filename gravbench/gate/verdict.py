@@ -1,15 +1,17 @@
-"""What a gate says: one verdict a rule and strategy, and the outcome they add up to."""
+"""What a gate says: one verdict a rule and strategy, the outcome they add up to, for JUnit and GitHub too."""
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from gravbench.analysis.loaded import RunData
 from gravbench.analysis.mde import DetectableEffect
-from gravbench.analysis.run_data import RunData
 from gravbench.errors import GravbenchError, NotComparableError, VerificationError
 from gravbench.records import Record
 
@@ -101,3 +103,129 @@ def at_level(verdict: Verdict, level: Level) -> Verdict:
     if level == "warn" and verdict.status in {"fail", "missing"}:
         return verdict.model_copy(update={"status": "warn"})
     return verdict
+
+
+MAX_ANNOTATIONS = 10
+"""GitHub shows no more in a step."""
+
+MARK: dict[Status, str] = {
+    "fail": "FAIL",
+    "missing": "MISSING",
+    "warn": "warning",
+    "inconclusive": "inconclusive",
+    "pass": "pass",
+    "off": "off",
+}
+_ORDER = list(MARK)
+
+
+def step_summary(report: GateReport) -> str:
+    """Markdown: outcome, problems, and a table with failures first."""
+    lines = [f"## Gate on `{_cell(report.suite)}`: {report.outcome}", ""]
+    for name, label in data_lines(report):
+        lines += [f"{name.capitalize()}: {_cell(label)}", ""]
+    lines += [f"- {_cell(problem)}" for problem in report.problems]
+    if report.verdicts:
+        lines += ["| result | strategy | rule | what was found |", "|---|---|---|---|"]
+        lines += [
+            f"| {MARK[v.status]} | `{_cell(v.arm)}` | {v.rule} | {_cell(v.explanation)} |"
+            for v in by_severity(report)
+            if v.status != "off"
+        ]
+    lines += ["", *(f"Note: {_cell(notice)}" for notice in report.notices)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def workflow_commands(report: GateReport) -> list[str]:
+    """`::error` and `::warning` lines, errors first, ten at most; the last one counts the rest."""
+    found = [_command("error", "not comparable", problem) for problem in report.problems]
+    for verdict in by_severity(report):
+        title = f"{verdict.arm}: {verdict.rule}"
+        if verdict.status in {"fail", "missing"}:
+            found.append(_command("error", title, verdict.explanation))
+        elif verdict.status in {"warn", "inconclusive"}:
+            found.append(_command("warning", title, verdict.explanation))
+    if len(found) <= MAX_ANNOTATIONS:
+        return found
+    left = len(found) - MAX_ANNOTATIONS + 1
+    more = _command("warning", "gate", f"{left} more are in the step summary")
+    return [*found[: MAX_ANNOTATIONS - 1], more]
+
+
+def by_severity(report: GateReport) -> list[Verdict]:
+    """Verdicts with failures first, otherwise in order."""
+    return sorted(report.verdicts, key=lambda v: _ORDER.index(v.status))
+
+
+def _command(kind: str, title: str, text: str) -> str:
+    name = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={name}::{_escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _cell(text: str) -> str:
+    """Text inside a Markdown table cell: no markup, no row break."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return plain.replace("|", "\\|").replace("`", "'")
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot hold in any spelling."""
+
+
+def junit_xml(report: GateReport) -> bytes:
+    """The document. What could not be judged is an error, a failed rule a failure, an off rule skipped."""
+    statuses = [verdict.status for verdict in report.verdicts]
+    problems = 1 if report.problems else 0
+    suite = ET.Element(
+        "testsuite",
+        name=_clean(f"gravbench gate {report.suite}"),
+        tests=str(len(statuses) + problems),
+        failures=str(statuses.count("fail")),
+        errors=str(statuses.count("missing") + problems),
+        skipped=str(statuses.count("off")),
+    )
+    named = data_lines(report)
+    properties = ET.SubElement(suite, "properties") if named else suite
+    for name, label in named:
+        ET.SubElement(properties, "property", name=name, value=_clean(label))
+    for verdict in report.verdicts:
+        _case(suite, report, verdict)
+    if report.problems:
+        case = ET.SubElement(suite, "testcase", classname=_clean(f"gate.{report.suite}"), name="comparable")
+        ET.SubElement(case, "error", message="not comparable").text = _clean("\n".join(report.problems))
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    body = ET.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'.encode()
+
+
+def _case(suite: ET.Element, report: GateReport, verdict: Verdict) -> None:
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        classname=_clean(f"gate.{report.suite}.{verdict.arm}"),
+        name=_clean(verdict.rule),
+    )
+    numbers = {"observed": verdict.observed, "limit": verdict.limit, **verdict.numbers}
+    properties = ET.SubElement(case, "properties")
+    for name, value in numbers.items():
+        if value is not None:
+            ET.SubElement(properties, "property", name=name, value=repr(value))
+    text = _clean(verdict.explanation)
+    if verdict.status == "fail":
+        ET.SubElement(case, "failure", message=text)
+    elif verdict.status == "missing":
+        ET.SubElement(case, "error", message=text)
+    elif verdict.status == "off":
+        ET.SubElement(case, "skipped", message=text)
+    else:
+        ET.SubElement(case, "system-out").text = f"{verdict.status}: {text}"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", text)

@@ -17,7 +17,7 @@ from gravbench.reporting.charts import (
     over_ar,
 )
 from gravbench.reporting.document import ReportDocument
-from gravbench.reporting.series import Bars, Line
+from gravbench.reporting.plots import Bars, Line
 from gravbench.reporting.tables import interval, number, table
 
 SHOWN_POSITIONS = 64

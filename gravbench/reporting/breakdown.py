@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gravbench.analysis.divergence import Audit
+from gravbench.analysis.identity import Audit
 from gravbench.reporting.charts import (
     Named,
     best_first,

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.overall_difference import COMPOSITES
+from gravbench.analysis.quality import COMPOSITES
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
-from gravbench.analysis.speed_estimate import SpeedEstimate
+from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.reporting.document import ArmPart, ReportDocument, RunPart
-from gravbench.reporting.series import Line
+from gravbench.reporting.plots import Line
 from gravbench.reporting.tables import Table
 
 MAX_SERIES = 8

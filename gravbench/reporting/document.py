@@ -6,12 +6,11 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.compare import ArmComparison
-from gravbench.analysis.divergence import Audit
+from gravbench.analysis.comparison import ArmComparison, FieldDifference
+from gravbench.analysis.counters import CounterSummary
+from gravbench.analysis.identity import Audit
+from gravbench.analysis.quality import QualityLevel
 from gravbench.analysis.run_analysis import RunAnalysis
-from gravbench.analysis.run_difference import FieldDifference
-from gravbench.analysis.speed import CounterSummary
 from gravbench.records import Record, Rounds
 from gravbench.store.schema import StoredRecord
 
@@ -34,13 +33,6 @@ class SlotCosts(Record):
     slots: tuple[float, ...] = ()
     base: tuple[float, ...] = ()
     own: tuple[float, ...] = ()
-
-
-class QualityLevel(Record):
-    """Points (100 is best) of one strategy: the metric's mean over the samples it applies to."""
-
-    points: Interval
-    n: int
 
 
 class ArmPart(Record):

@@ -1,20 +1,148 @@
-"""The gallery as the page's script reads it: an index, and chunks of samples unpacked one at a time."""
+"""The gallery as the page's script reads it: an index, and chunks of samples unpacked one at a time.
+
+Text of models and files is made visible; words that differ and what became of each draft are found here.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from gravbench.analysis.divergence import first_divergence
-from gravbench.analysis.overall_difference import points
+import orjson
+from markupsafe import Markup
+from rapidfuzz.distance import Levenshtein
+
+from gravbench.analysis.pieces import first_divergence
+from gravbench.analysis.quality import points
 from gravbench.arms import identity_base, is_ar, speed_base
+from gravbench.records import Rounds
 from gravbench.reporting.document import Answer, GallerySample, ReportDocument
-from gravbench.reporting.packing import packed
 from gravbench.reporting.tables import milliseconds
-from gravbench.reporting.token_strip import strip_rounds
-from gravbench.reporting.visible import visible
-from gravbench.reporting.word_diff import Segment, word_diff
+from gravbench.store.schema import canonical_json
+
+_HIDDEN = re.compile(
+    "[\u0000-\u0008\u000b\u000c\u000d\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """`text` with controls, direction marks and invisible characters written out as ⟨U+XXXX⟩.
+
+    Tab and line feed stay, and so do the joiners that scripts and emoji need (U+200C, U+200D).
+    """
+    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
+
+
+def packed(value: Any) -> str:
+    """`value` as JSON, gzip without a clock, base64: letters that mean nothing to HTML."""
+    return base64.b64encode(gzip.compress(canonical_json(value), compresslevel=9, mtime=0)).decode("ascii")
+
+
+def embedded(value: Any) -> Markup:
+    """`value` as JSON that a script element holds as it is: no letter in it means anything to HTML."""
+    text = canonical_json(value).decode("utf-8")
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)
+
+
+def unpacked(text: str) -> Any:
+    """The inverse of `packed`."""
+    return orjson.loads(gzip.decompress(base64.b64decode(text)))
+
+
+Segment = tuple[Literal["=", "-", "+"], str]
+"""Kept, only in the reference, only in the prediction."""
+
+MAX_CELLS = 4_000_000
+"""Words x words up to which the alignment is found; it needs about a quarter byte a cell."""
+
+_WORD = re.compile(
+    r"[\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af]"  # ideographs and syllables stand alone
+    r"|\s+|[^\W\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af]+|[^\w\s]"
+)
+
+
+def word_diff(reference: str, prediction: str) -> tuple[Segment, ...]:
+    """Segments whose `=` and `-` spell the reference and whose `=` and `+` spell the prediction.
+
+    Common beginnings and ends are taken first. A middle of more than `MAX_CELLS` word pairs is shown as
+    replaced whole: its alignment would need gigabytes.
+    """
+    a, b = _WORD.findall(reference), _WORD.findall(prediction)
+    start = _common(a, b)
+    end = _common(a[start:][::-1], b[start:][::-1])
+    left, right = a[start : len(a) - end], b[start : len(b) - end]
+    parts: list[Segment] = [("=", "".join(a[:start]))]
+    if len(left) * len(right) > MAX_CELLS:
+        parts += [("-", "".join(left)), ("+", "".join(right))]
+    else:
+        for op in Levenshtein.opcodes(left, right):
+            gone = "".join(left[op.src_start : op.src_end])
+            if op.tag == "equal":
+                parts.append(("=", gone))
+            else:
+                parts += [("-", gone), ("+", "".join(right[op.dest_start : op.dest_end]))]
+    parts.append(("=", "".join(a[len(a) - end :]) if end else ""))
+    return _joined(parts)
+
+
+def _common(a: list[str], b: list[str]) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _joined(parts: list[Segment]) -> tuple[Segment, ...]:
+    """Without empty segments; neighbours of one kind joined."""
+    found: list[Segment] = []
+    for kind, text in parts:
+        if text and found and found[-1][0] == kind:
+            found[-1] = (kind, found[-1][1] + text)
+        elif text:
+            found.append((kind, text))
+    return tuple(found)
+
+
+PREFILL, SEED, ACCEPTED, CORRECTION, BONUS, PLAIN = "psacbg"
+
+
+class StripRound(NamedTuple):
+    """A round. `kinds` has a letter a committed token: s seed, a accepted, c correction, b bonus, g plain.
+
+    `rejected` drafts failed the check or came behind one that did; `dropped` were right, but behind the end.
+    """
+
+    kinds: str
+    offered: int
+    rejected: int
+    dropped: int
+
+
+def strip_rounds(arm: str, rounds: Rounds) -> tuple[StripRound, ...]:
+    """Rounds of one request. The seed opens those of `selfspec` alone; prefill's token is before them."""
+    seeded = arm.partition(":")[0] == "selfspec"
+    columns = list(zip(rounds.offered, rounds.accepted, rounds.committed, strict=True))
+    kinds = {column: _round(*column, seeded=seeded) for column in set(columns)}
+    return tuple(kinds[column] for column in columns)
+
+
+def _round(offered: int, accepted: int, committed: int, *, seeded: bool) -> StripRound:
+    if not offered:
+        return StripRound(kinds=PLAIN * committed, offered=0, rejected=0, dropped=0)
+    own = BONUS if accepted == offered else CORRECTION
+    whole = (SEED if seeded else "") + ACCEPTED * accepted + own
+    kinds = whole[:committed].ljust(committed, own)
+    return StripRound(
+        kinds=kinds,
+        offered=offered,
+        rejected=offered - accepted,
+        dropped=accepted - kinds.count(ACCEPTED),
+    )
+
 
 CHUNK = 32
 CHUNK_CHARACTERS = 400_000

@@ -17,13 +17,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import JsonValue
 
-from gravbench.reporting import acceptance_charts, arm_charts, breakdown, charts, speed_charts
+from gravbench.reporting import acceptance_charts, breakdown, charts, speed_charts
 from gravbench.reporting.charts import Chart, Named
 from gravbench.reporting.definitions import DEFINITIONS
 from gravbench.reporting.document import ReportDocument, RunPart
-from gravbench.reporting.gallery_pack import pack_gallery
-from gravbench.reporting.gate_table import shown_gates
-from gravbench.reporting.packing import embedded, packed
+from gravbench.reporting.gallery_pack import embedded, pack_gallery, packed, visible
 from gravbench.reporting.published import published_table
 from gravbench.reporting.tables import Table, table
 from gravbench.reporting.verdicts import (
@@ -32,9 +30,9 @@ from gravbench.reporting.verdicts import (
     difference_kinds,
     headline,
     measured_how,
+    shown_gates,
     unlike_runs,
 )
-from gravbench.reporting.visible import visible
 from gravbench.store.schema import canonical_json
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -122,9 +120,9 @@ def render_report(document: ReportDocument) -> str:
             speed_charts.speed_by_block(document),
             speed_charts.speed_by_length(document),
             speed_charts.speed_by_concurrency(document),
-            *(arm_charts.amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
-            *(arm_charts.pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
-            *(arm_charts.drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
+            *(speed_charts.amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
+            *(speed_charts.pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
+            *(speed_charts.drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
         ),
         acceptance_charts=[
             acceptance_charts.accepted_histogram(document),

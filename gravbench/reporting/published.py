@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Literal
 
-from gravbench.analysis.overall_difference import OVERALL
-from gravbench.analysis.run_data import run_data
+from gravbench.analysis.loaded import run_data
+from gravbench.analysis.quality import OVERALL
 from gravbench.records import Record
 from gravbench.reporting.charts import Named
 from gravbench.reporting.tables import NONE, Cell, Table, interval, number, table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.overall_difference import QualityDifference
+from gravbench.analysis.quality import QualityDifference
 
 NONE = "–"
 

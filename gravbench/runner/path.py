@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 import gravbench
-from gravbench.analysis.facts import facts_of
+from gravbench.analysis.loaded import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of
 from gravbench.errors import NotComparableError

@@ -18,10 +18,9 @@ from report_support import HOSTILE, chromium, document_of, dumped_dom, loaded, p
 
 from gravbench.cli.entry import run_command_line
 from gravbench.reporting.gallery import SampleSource
+from gravbench.reporting.gallery_pack import unpacked, visible
 from gravbench.reporting.html import render_report
-from gravbench.reporting.packing import unpacked
-from gravbench.reporting.publishing import list_text, read_document
-from gravbench.reporting.visible import visible
+from gravbench.reporting.publication import list_text, read_document
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 PUBLISHED = sorted(REPORTS.glob("*/comparison.json"))
@@ -30,7 +29,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from report_support import large_input
-from gravbench.reporting.building import build_document
+from gravbench.reporting.builder import build_document
 from gravbench.reporting.html import render_report
 folder, page = map(Path, sys.argv[1:])
 page.write_text(render_report(build_document([large_input(folder)])))

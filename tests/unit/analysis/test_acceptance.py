@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from run_support import gen_record
 
-from gravbench.analysis.acceptance import acceptance
+from gravbench.analysis.counters import acceptance
 from gravbench.records import Counters, Rounds, Times, Trace
 from gravbench.store.schema import GenRecord
 

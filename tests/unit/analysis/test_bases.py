@@ -8,7 +8,7 @@ import pytest
 from run_support import run_fake
 from verdict_support import make_run
 
-from gravbench.analysis.compare import compare_one, compare_runs
+from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.curve import curve_of, swept_strategies
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, analyse_run
 from gravbench.analysis.summary import Summary

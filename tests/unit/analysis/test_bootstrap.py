@@ -13,7 +13,7 @@ from gravbench.analysis.bootstrap import (
     ratio,
     resampled_sums,
 )
-from gravbench.analysis.counter_columns import ROUNDS, TOKENS, paired_ratio
+from gravbench.analysis.pieces import ROUNDS, TOKENS, paired_ratio
 
 TRIALS = 400
 RESAMPLES = 500

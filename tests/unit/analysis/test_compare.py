@@ -4,7 +4,7 @@ import pytest
 from run_support import FakeBackend
 from verdict_support import Line, doctored, make_run, with_identity
 
-from gravbench.analysis.compare import compare_one, compare_runs
+from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.loaded import LoadedRun, load_run
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
 from gravbench.errors import NotComparableError

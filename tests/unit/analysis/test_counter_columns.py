@@ -1,8 +1,16 @@
 import pytest
 
 from gravbench.analysis.bootstrap import independent
-from gravbench.analysis.counter_columns import FORWARDS, ROUNDS, TOKENS, counter_table, paired_ratio
-from gravbench.analysis.pieces import Piece, Segment, cut_pieces
+from gravbench.analysis.pieces import (
+    FORWARDS,
+    ROUNDS,
+    TOKENS,
+    Piece,
+    Segment,
+    counter_table,
+    cut_pieces,
+    paired_ratio,
+)
 from gravbench.records import Rounds
 
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_support import gen_record
 
-from gravbench.analysis.divergence import audit, first_divergence
-from gravbench.analysis.equality import count_identical
+from gravbench.analysis.identity import audit, count_identical
+from gravbench.analysis.pieces import first_divergence
 from gravbench.cli.comparison_table import same_tokens
 from gravbench.protocols import Opinion
 from gravbench.store.schema import GenError, GenRecord, sha256_text

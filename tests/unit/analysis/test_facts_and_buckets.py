@@ -2,9 +2,8 @@ from dataclasses import dataclass, field
 
 from run_support import gen_record
 
-from gravbench.analysis.buckets import groups, length_label
-from gravbench.analysis.facts import facts_of, plain_facts, suite_design
-from gravbench.analysis.loaded import Unit
+from gravbench.analysis.groups import groups, length_label
+from gravbench.analysis.loaded import Unit, facts_of, plain_facts, suite_design
 
 
 @dataclass(frozen=True)

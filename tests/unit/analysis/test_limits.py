@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from gravbench.analysis.bootstrap import Floats, independent, influence, ratio, resampled_sums
-from gravbench.analysis.limits import bca_limits, expanded_limits, jackknife_error, outer_limits
+from gravbench.analysis.bootstrap import (
+    Floats,
+    bca_limits,
+    expanded_limits,
+    independent,
+    influence,
+    jackknife_error,
+    outer_limits,
+    ratio,
+    resampled_sums,
+)
 
 TRIALS = 1_000
 RESAMPLES = 600

@@ -8,9 +8,9 @@ from run_support import gen_record
 from verdict_support import share_with_interval
 
 from gravbench.analysis.bootstrap import Floats
-from gravbench.analysis.cost_model import amdahl, cost_model
 from gravbench.analysis.drift import measure_drift, measure_steadiness, steadiness_of
 from gravbench.analysis.loaded import Unit
+from gravbench.analysis.stages import amdahl, cost_model
 from gravbench.records import Counters, Rounds, Times, Trace
 from gravbench.store.schema import GenRecord
 

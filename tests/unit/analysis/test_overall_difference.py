@@ -5,7 +5,7 @@ import pytest
 from verdict_support import share_with_interval
 
 from gravbench.analysis.bootstrap import design_of
-from gravbench.analysis.overall_difference import (
+from gravbench.analysis.quality import (
     CROPS,
     higher_is_better,
     points,

@@ -11,8 +11,7 @@ from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import Unit
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
-from gravbench.analysis.shared_forwards import shared_groups, time_design
-from gravbench.analysis.speed import Speedup, decode_ns, speedup
+from gravbench.analysis.speed import Speedup, decode_ns, shared_groups, speedup, time_design
 from gravbench.store.schema import GenRecord
 
 

@@ -2,9 +2,10 @@ import pytest
 from run_support import AR_STEP_NS, PREFILL_NS, ROUND_NS, gen_record
 
 from gravbench.analysis.bootstrap import independent
-from gravbench.analysis.equality import count_identical
+from gravbench.analysis.counters import CounterSummary, summarise_counters
+from gravbench.analysis.identity import count_identical
 from gravbench.analysis.loaded import Unit
-from gravbench.analysis.speed import CounterSummary, decode_ns, request_ns, speedup, summarise_counters
+from gravbench.analysis.speed import decode_ns, request_ns, speedup
 from gravbench.store.schema import GenError, GenRecord, canonical_json
 
 IDS = (*range(1, 13), 0)  # 13 tokens out: 12 decode tokens

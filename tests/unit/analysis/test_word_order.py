@@ -1,4 +1,4 @@
-from gravbench.analysis.word_order import word_order
+from gravbench.analysis.groups import word_order
 from gravbench.store.schema import ScoreRecord
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from run_support import gen_record
 
-from gravbench.analysis.divergence import audit
+from gravbench.analysis.identity import audit
 from gravbench.backends.referee import StepModelReferee, measured_tau, next_logits, open_step_model
 from gravbench.backends.toy import EOS, ToyModel, ToyTable, encode
 from gravbench.errors import NotComparableError

@@ -9,7 +9,7 @@ from report_support import loaded, plain_records
 from rich.console import Console
 from verdict_support import SAMPLES, doctored, make_run, with_text
 
-from gravbench.analysis.compare import compare_one
+from gravbench.analysis.comparison import compare_one
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.comparison_table import comparison_parts

@@ -11,7 +11,7 @@ import pytest
 from verdict_support import quick_policy, share_with_interval, simulated_table
 
 from gravbench.analysis.bootstrap import Floats, design_of, independent
-from gravbench.analysis.divergence import Audit
+from gravbench.analysis.identity import Audit
 from gravbench.gate.policy import Policy
 from gravbench.gate.rules import (
     judge_acceptance,

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.gate.github import MAX_ANNOTATIONS, step_summary, workflow_commands
-from gravbench.gate.junit import junit_xml
-from gravbench.gate.verdict import GateReport, Status, Verdict, at_level, outcome_of
+from gravbench.gate.verdict import (
+    MAX_ANNOTATIONS,
+    GateReport,
+    Status,
+    Verdict,
+    at_level,
+    junit_xml,
+    outcome_of,
+    step_summary,
+    workflow_commands,
+)
 
 NASTY = "a <b> & \x00 \ud800 | `c` \u202e ]]> 100% done\r\n::error::x"
 

@@ -5,7 +5,7 @@ import json
 from lxml import html
 from report_support import QUICK, document_of, loaded, plain_document, plain_records
 
-from gravbench.reporting.building import ReportInput, build_document
+from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
 from gravbench.reporting.html import render_report
 from gravbench.store.schema import record_bytes

@@ -22,9 +22,8 @@ from report_support import (
 
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
+from gravbench.reporting.gallery_pack import embedded, unpacked, visible
 from gravbench.reporting.html import PRINTED_ROWS, render_report
-from gravbench.reporting.packing import embedded, unpacked
-from gravbench.reporting.visible import visible
 from gravbench.store.schema import record_bytes
 
 

@@ -4,8 +4,8 @@ from lxml import html
 from report_support import document_of, loaded, plain_records
 
 from gravbench.reporting.document import ReportDocument
+from gravbench.reporting.gallery_pack import unpacked
 from gravbench.reporting.html import render_report
-from gravbench.reporting.packing import unpacked
 from gravbench.store.page_schema import PageDetail, StageTimes
 from gravbench.store.schema import GenRecord
 

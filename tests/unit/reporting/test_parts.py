@@ -10,18 +10,17 @@ from pydantic import JsonValue
 from report_support import plain_document
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.overall_difference import OVERALL, QualityDifference
+from gravbench.analysis.quality import OVERALL, QualityDifference, QualityLevel
 from gravbench.errors import DataError, UsageError
 from gravbench.reporting import plots
 from gravbench.reporting.charts import Named
-from gravbench.reporting.document import QualityLevel
+from gravbench.reporting.gallery import thumbnail, thumbnails
+from gravbench.reporting.gallery_pack import packed, unpacked
 from gravbench.reporting.html import TEMPLATES
-from gravbench.reporting.packing import packed, unpacked
+from gravbench.reporting.plots import Line, Waterfall
+from gravbench.reporting.publication import list_text, publish_report, published_folder, read_document
 from gravbench.reporting.published import our_figure, published_figures
-from gravbench.reporting.publishing import list_text, publish_report, published_folder, read_document
-from gravbench.reporting.series import Line, Waterfall
 from gravbench.reporting.tables import tint_of_points, tint_of_ratio
-from gravbench.reporting.thumbnails import thumbnail, thumbnails
 
 
 def drawn() -> str:

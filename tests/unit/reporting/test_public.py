@@ -9,8 +9,7 @@ from report_support import document_of, failed_record, loaded, plain_records, re
 
 from gravbench.provenance import host_sha
 from gravbench.reporting.document import GatePart, ReportDocument
-from gravbench.reporting.public_view import Shortener, public
-from gravbench.reporting.publishing import publish_report, read_document
+from gravbench.reporting.publication import Shortener, public, publish_report, read_document
 
 HOST = "5bce98f73f3ed0c8"
 HOME = "/home/alice b"

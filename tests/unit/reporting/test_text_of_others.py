@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.records import Rounds
-from gravbench.reporting.token_strip import strip_rounds
-from gravbench.reporting.visible import visible
-from gravbench.reporting.word_diff import MAX_CELLS, word_diff
+from gravbench.reporting.gallery_pack import MAX_CELLS, strip_rounds, visible, word_diff
 
 BIDI_CONTROLS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 

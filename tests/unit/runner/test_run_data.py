@@ -9,7 +9,7 @@ from lxml import etree
 from page_support import entry, page_suite, write_folder
 from run_support import FakeBackend, QuietProgress
 
-from gravbench.analysis.compare import compare_one, compare_runs
+from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.curve import curve_of
 from gravbench.analysis.loaded import LoadedRun, load_run
 from gravbench.analysis.run_analysis import AnalysisOptions
@@ -22,12 +22,11 @@ from gravbench.errors import DataError, NotComparableError, UsageError
 from gravbench.gate.bless import bless_changes, provenance_text, write_reference
 from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.exact import rescore
-from gravbench.gate.github import step_summary
-from gravbench.gate.junit import junit_xml
 from gravbench.gate.policy import load_policy
 from gravbench.gate.reference import load_reference
+from gravbench.gate.verdict import junit_xml, step_summary
 from gravbench.pages.layouts.ground_truth import GroundTruthLayout
-from gravbench.reporting.building import ReportInput, build_document
+from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.html import render_report
 from gravbench.runner import suite_data
 from gravbench.runner.options import RunOptions

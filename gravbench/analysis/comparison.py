@@ -1,42 +1,107 @@
-"""Two runs, sample by sample: what changed in text, quality, decoding counts and in-run speed ratios.
+"""Two runs, sample by sample: what differs in setting, text, quality, counts and speedups.
 
 Seconds of different runs are never compared; a speedup is a ratio inside one run, and only such ratios meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, bootstraps, divided
-from gravbench.analysis.counter_columns import (
+from gravbench.analysis.identity import Audit, audit
+from gravbench.analysis.loaded import LoadedRun, Unit, design_for
+from gravbench.analysis.pieces import (
     FORWARDS,
     ROUNDS,
     TOKENS,
     CounterTable,
     counter_table,
     paired_ratio,
+    pieces_of,
 )
-from gravbench.analysis.divergence import Audit, audit
-from gravbench.analysis.loaded import LoadedRun, Unit, design_for
-from gravbench.analysis.overall_difference import QualityDifference, quality_differences
-from gravbench.analysis.pieces import pieces_of
+from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis, analyse_run
-from gravbench.analysis.run_difference import (
-    SAME_QUESTION,
-    FieldDifference,
-    environment_differences,
-    identity_differences,
-    sample_problem,
-)
 from gravbench.analysis.speed import decode_ns
 from gravbench.arms import ar_arms, batch_of, is_ar, speed_base
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
-from gravbench.store.schema import GenRecord
+from gravbench.store.schema import GenRecord, canonical_json
+
+SAME_QUESTION = (
+    "suite",
+    "suite_version",
+    "suite_sha",
+    "samples_sha",
+    "references_sha",
+    "n_samples",
+    "prompts",
+    "max_new_tokens",
+    "scorer",
+    "assembler",
+    "layout",
+    "crop_grid",
+)
+"""Fields of a run's identity that must agree for two runs to answer the same question."""
+
+ENVIRONMENT_FIELDS = ("gravbench", "git", "python", "os", "cpu", "host_sha", "variables")
+SHOWN_CHARACTERS = 90
+
+
+class FieldDifference(Record):
+    """One field with another value on each side, as short JSON."""
+
+    field: str
+    base: str
+    own: str
+
+
+def identity_differences(
+    base: Mapping[str, JsonValue], own: Mapping[str, JsonValue], fields: tuple[str, ...] | None = None
+) -> tuple[FieldDifference, ...]:
+    """Differing fields, sorted; all of both sides when `fields` is `None`."""
+    names = sorted({*base, *own}) if fields is None else fields
+    return tuple(
+        FieldDifference(field=name, base=_short(base.get(name)), own=_short(own.get(name)))
+        for name in names
+        if base.get(name) != own.get(name)
+    )
+
+
+def environment_differences(base: LoadedRun, own: LoadedRun) -> tuple[FieldDifference, ...]:
+    """Differences of code version, machine and packages."""
+    a, b = base.manifest.environment, own.manifest.environment
+    machine = identity_differences(a, b, ENVIRONMENT_FIELDS)
+    packages_a, packages_b = (e.get("packages") for e in (a, b))
+    if not isinstance(packages_a, dict) or not isinstance(packages_b, dict):
+        return machine
+    packages = identity_differences(packages_a, packages_b)
+    return (*machine, *(d.model_copy(update={"field": f"package {d.field}"}) for d in packages))
+
+
+def sample_problem(base: frozenset[str], own: frozenset[str]) -> str | None:
+    """Missing and extra sample ids in words; `None` when both sides have the same."""
+    parts = [
+        f"{len(ids)} sample{'s' if len(ids) > 1 else ''} {what}: {_listed(ids)}"
+        for what, ids in (("missing", base - own), ("extra", own - base))
+        if ids
+    ]
+    return "; ".join(parts) or None
+
+
+def _listed(ids: frozenset[str]) -> str:
+    shown = sorted(ids)[:5]
+    more = f" and {len(ids) - len(shown)} more" if len(ids) > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+def _short(value: JsonValue) -> str:
+    text = canonical_json(value).decode("utf-8")
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
+
 
 COUNTER_RATIOS: dict[str, tuple[int, int]] = {
     "tokens_per_round": (TOKENS, ROUNDS),

@@ -1,4 +1,4 @@
-"""Quality differences in points, with the composite recomputed inside every resample.
+"""Quality in points: levels and differences, with the composite recomputed inside every resample.
 
 A component is a metric's mean over the samples it applies to; components have different samples, so their
 composite cannot be averaged per sample. Everything is kept as sums: value = sum(points) / sum(weights). A
@@ -57,6 +57,13 @@ class QualityDifference(Record):
     one_sided: int = 0
     parts: dict[str, int] | None = None
     """Absent for single metrics, and in documents older than the field."""
+
+
+class QualityLevel(Record):
+    """Points (100 is best) of one strategy: the metric's mean over the samples it applies to."""
+
+    points: Interval
+    n: int
 
 
 def higher_is_better(metric: str) -> bool:
@@ -226,3 +233,41 @@ def _scored(metric: str, scores: Sequence[ScoreRecord]) -> ScoreRecord | None:
                 )
             return score
     return None
+
+
+def quality_levels(
+    scores: Sequence[Sequence[ScoreRecord]], *, design: Design, seed: int, resamples: int
+) -> dict[str, QualityLevel]:
+    """Per metric, and per composite whose components are scored. A metric scored nowhere is absent."""
+    metrics = sorted({s.metric for unit in scores for s in unit if s.value is not None})
+    columns = {metric: _level_columns(metric, scores) for metric in metrics}
+    chosen = {metric: [columns[metric]] for metric in metrics}
+    for name, (components, needed) in COMPOSITES.items():
+        scored = [columns[metric] for metric in components if metric in columns]
+        if len(scored) >= needed:
+            chosen[name] = scored
+    found: dict[str, QualityLevel] = {}
+    for name, blocks in chosen.items():
+        interval = bootstrap(
+            np.column_stack(blocks),
+            composite_difference(len(blocks)),
+            design,
+            seed=seed,
+            resamples=resamples,
+            parts=weight_columns(len(blocks)),
+        )
+        if interval is not None:
+            n = int(np.any([block[:, 3] > 0 for block in blocks], axis=0).sum())
+            found[name] = QualityLevel(points=interval, n=n)
+    return found
+
+
+def _level_columns(metric: str, scores: Sequence[Sequence[ScoreRecord]]) -> Floats:
+    """Rows [n, 4]: nothing with weight 1, then points and weight; a difference against 0 is the level."""
+    rows = np.zeros((len(scores), 4))
+    rows[:, 1] = 1.0
+    for index, unit in enumerate(scores):
+        for score in unit:
+            if score.metric == metric and score.value is not None:
+                rows[index, 2:] = points(metric, score.value), 1.0
+    return rows

@@ -1,0 +1,286 @@
+"""Where time goes, and what the speedup should be: pages by stage, Amdahl's split, the cost of forwards.
+
+    decode:   predicted = tau_round * c(1) / sum over a round of c(Q_i)
+    request:  predicted = 1 / ((1 - d) + d / decode speedup),  d = decode share of the base arm (Amdahl)
+
+A residual is measured / predicted - 1: what the model leaves out (host work, matching, cache handling).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from gravbench.analysis.counters import CounterSummary, summarise_counters
+from gravbench.arms import batch_of
+from gravbench.records import TASKS, Counters, Record, Task
+from gravbench.store.page_schema import PageDetail, RegionDetail
+from gravbench.store.schema import GenRecord
+
+STAGES = ("load", "layout", "crop", "image", "vision", "prefill", "decode", "assembly")
+"""Stages that follow one another on a page; draft and verify lie inside decode."""
+
+
+class RegionSummary(Record):
+    """Regions of one task over all pages. `tpf_all` = decode tokens / full-model decode forwards."""
+
+    regions: int
+    failed: int
+    loops: int
+    stopped_by_length: int
+    tokens_out: int
+    tpf_all: float | None = None
+    accepted_draft: float | None = None
+    tau_round: float | None = None
+
+
+class AmdahlSplit(Record):
+    """How the decode speedup becomes a page speedup.
+
+    With f the share of the base's page time spent decoding and s the decode speedup (ratios of sums over
+    pages), predicted = 1 / ((1 - f) + f / s); residual = measured - predicted: time outside decoding that
+    differs between the arms. `ceiling` = 1 / (1 - f), the page speedup of infinitely fast decoding.
+    """
+
+    decode_share: float
+    decode_speedup: float
+    predicted: float
+    measured: float
+    residual: float
+    ceiling: float | None = None
+
+
+class PagesSummary(Record):
+    """One strategy on pages. `stages_ns` are sums over pages; `other` is page time in no stage."""
+
+    n_pages: int
+    n_read: int = 0
+    """Pages that did not fail: what the other fields are of."""
+    regions: dict[Task, RegionSummary]
+    skipped: dict[str, int]
+    dropped: dict[str, int]
+    stages_ns: dict[str, int]
+    amdahl: AmdahlSplit | None = None
+
+
+def page_ns(record: GenRecord) -> int | None:
+    """Wall clock of a page, from opening the image to final Markdown; `None` for crops and failed pages."""
+    return record.page.stages.total_ns if record.page else None
+
+
+def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base: str | None) -> PagesSummary:
+    """Summary of one arm over page pairs, with its Amdahl split against `base` where both read the page."""
+    pages = [pair[arm].page for pair in pairs]
+    details = [page for page in pages if page is not None]
+    regions = [region for page in details for region in page.regions]
+    return PagesSummary(
+        n_pages=len(pairs),
+        n_read=len(details),
+        regions={
+            task: _regions([r for r in regions if r.task == task])
+            for task in TASKS
+            if any(r.task == task for r in regions)
+        },
+        skipped=_added([page.skipped for page in details]),
+        dropped=_added([page.dropped for page in details]),
+        stages_ns=stage_sums(details),
+        amdahl=_page_split(pairs, arm, base) if base is not None else None,
+    )
+
+
+def stage_sums(details: Sequence[PageDetail]) -> dict[str, int]:
+    """Nanoseconds by stage over all pages; with `draft`, `verify` (parts of decode), `other` and `total`."""
+    sums = {name: sum(getattr(d.stages, f"{name}_ns") for d in details) for name in STAGES}
+    total = sum(d.stages.total_ns for d in details)
+    return {
+        **sums,
+        "draft": sum(d.stages.draft_ns for d in details),
+        "verify": sum(d.stages.verify_ns for d in details),
+        "other": max(0, total - sum(sums.values())),
+        "total": total,
+    }
+
+
+def _regions(regions: Sequence[RegionDetail]) -> RegionSummary:
+    counted = [region.counters for region in regions if region.counters is not None]
+    tokens = sum(c.decode_tokens for c in counted)
+    rounds = sum(c.rounds for c in counted)
+    return RegionSummary(
+        regions=len(regions),
+        failed=sum(region.error is not None for region in regions),
+        loops=sum(region.loop_flag for region in regions),
+        stopped_by_length=sum(region.stop_reason == "length" for region in regions),
+        tokens_out=sum(c.tokens_out for c in counted),
+        tpf_all=_ratio(tokens, sum(c.decode_forwards for c in counted)),
+        accepted_draft=_drafted(counted, rounds),
+        tau_round=_ratio(tokens, rounds),
+    )
+
+
+def _drafted(counted: Sequence[Counters], rounds: int) -> float | None:
+    if not any(c.draft_offered for c in counted):
+        return None
+    return _ratio(sum(c.draft_accepted for c in counted), rounds)
+
+
+def _page_split(pairs: Sequence[Mapping[str, GenRecord]], arm: str, base: str) -> AmdahlSplit | None:
+    both = [
+        (pair[base].page, pair[arm].page)
+        for pair in pairs
+        if base in pair and pair[base].page is not None and pair[arm].page is not None
+    ]
+    slow = [first.stages for first, _ in both if first is not None]
+    fast = [second.stages for _, second in both if second is not None]
+    whole, own_whole = sum(s.total_ns for s in slow), sum(s.total_ns for s in fast)
+    decode, own_decode = sum(s.decode_ns for s in slow), sum(s.decode_ns for s in fast)
+    if not whole or not own_whole or not own_decode:
+        return None
+    share, speedup = decode / whole, decode / own_decode
+    predicted = 1 / ((1 - share) + share / speedup) if speedup else 1 / (1 - share)
+    measured = whole / own_whole
+    return AmdahlSplit(
+        decode_share=share,
+        decode_speedup=speedup,
+        predicted=predicted,
+        measured=measured,
+        residual=measured - predicted,
+        ceiling=1 / (1 - share) if share < 1 else None,
+    )
+
+
+def _added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return dict(sorted(total.items()))
+
+
+def _ratio(numerator: int, denominator: int) -> float | None:
+    return numerator / denominator if denominator else None
+
+
+Pairs = Sequence[tuple[GenRecord, GenRecord]]
+COST_TABLE_MIN = 2
+REQUEST_STAGES = ("image", "vision", "prefill", "decode")
+
+
+class CostModel(Record):
+    """Predicted and measured decode speedup; `None` where a factor was not measured.
+
+    `round_cost` is the cost of a round's forwards in units of c(1), `source` says where it comes from:
+    the forward times in the run's own traces, or a table of c(Q)/c(1).
+    """
+
+    source: Literal["traces", "table"]
+    tau_round: float
+    rows_per_draft: float | None
+    rows_per_verify: float | None
+    round_cost: float
+    predicted: float
+    measured: float
+    residual: float
+
+
+class Amdahl(Record):
+    """Request times by stage, and the request speedup that the decode speedup alone would give.
+
+    Stage values are fractions of the arm's request time; `other` is what no stage covers.
+    """
+
+    base_shares: dict[str, float]
+    own_shares: dict[str, float]
+    decode_speedup: float
+    predicted: float
+    measured: float
+    residual: float
+
+
+def cost_model(pairs: Pairs, *, table: Mapping[int, float] | None = None) -> CostModel | None:
+    """Cost model over (base, own) pairs, base being plain AR; `None` without timed decode rounds in both.
+
+    `table` is c(Q)/c(1) of single requests by row count, linear between its entries; without it, and where N
+    requests decode together (a forward then has N times the rows, and its cost is shared), the traces' own
+    draft and verify times are used.
+    """
+    ok = [(a, b) for a, b in pairs if a.status == b.status == "ok"]
+    if any(batch_of(b.arm) > 1 for _, b in ok):
+        table = None
+    base, own = summarise_counters(a for a, _ in ok), summarise_counters(b for _, b in ok)
+    base_ns, own_ns = (_total(records, "decode") for records in zip(*ok, strict=True)) if ok else (0, 0)
+    if not (own.tau_round and own.rounds and base.decode_forwards and base_ns and own_ns):
+        return None
+    unit_ns = base_ns / base.decode_forwards  # c(1)
+    if table is None:
+        spent = sum(_total([b for _, b in ok], stage) for stage in ("draft", "verify"))
+        if not spent:
+            return None
+        round_cost = spent / own.rounds / unit_ns
+    else:
+        round_cost = _table_cost(own, table)
+    predicted = own.tau_round / round_cost
+    measured = base_ns / own_ns
+    return CostModel(
+        source="traces" if table is None else "table",
+        tau_round=own.tau_round,
+        rows_per_draft=_mean_rows(own.rows_draft, own.fwd_draft),
+        rows_per_verify=_mean_rows(own.rows_verify, own.fwd_verify),
+        round_cost=round_cost,
+        predicted=predicted,
+        measured=measured,
+        residual=measured / predicted - 1,
+    )
+
+
+def amdahl(pairs: Pairs) -> Amdahl | None:
+    """Stage shares of both arms and the request speedup they predict; `None` without request times."""
+    ok = [(a, b) for a, b in pairs if a.status == b.status == "ok"]
+    if not ok:
+        return None
+    base_all, own_all = (_total(records, "total") for records in zip(*ok, strict=True))
+    base_decode, own_decode = (_total(records, "decode") for records in zip(*ok, strict=True))
+    if not (base_all and own_all and base_decode and own_decode):
+        return None
+    share, speedup = base_decode / base_all, base_decode / own_decode
+    predicted = 1 / ((1 - share) + share / speedup)
+    measured = base_all / own_all
+    return Amdahl(
+        base_shares=_shares([a for a, _ in ok], base_all),
+        own_shares=_shares([b for _, b in ok], own_all),
+        decode_speedup=speedup,
+        predicted=predicted,
+        measured=measured,
+        residual=measured / predicted - 1,
+    )
+
+
+def _table_cost(counters: CounterSummary, table: Mapping[int, float]) -> float:
+    """Cost of an average round in units of c(1), each kind of forward at its mean number of rows."""
+    known = sorted(table)
+    if len(known) < COST_TABLE_MIN:
+        raise ValueError("a table of forward costs needs at least two row counts")
+    total = 0.0
+    for rows, forwards in (
+        (counters.rows_draft, counters.fwd_draft),
+        (counters.rows_verify, counters.fwd_verify),
+        (counters.rows_denoise, counters.fwd_denoise),
+        (counters.rows_cache_write, counters.fwd_cache_write),
+    ):
+        if forwards:
+            total += forwards * float(np.interp(rows / forwards, known, [table[q] for q in known]))
+    return total / counters.rounds
+
+
+def _shares(records: Sequence[GenRecord], whole: int) -> dict[str, float]:
+    shares = {stage: _total(records, stage) / whole for stage in REQUEST_STAGES}
+    return {**shares, "other": 1 - sum(shares.values())}
+
+
+def _total(records: Sequence[GenRecord], stage: str) -> int:
+    return sum(getattr(r.trace.times, f"{stage}_ns") or 0 for r in records if r.trace is not None)
+
+
+def _mean_rows(rows: int, forwards: int) -> float | None:
+    return rows / forwards if forwards else None
