@@ -96,7 +96,7 @@ def page_suite(pages: PageSet, *, kind: str = "pages", **fields: Any) -> Suite:
         pages=pages,
         prompts=dict.fromkeys(TASKS, "Read:"),
         max_new_tokens=dict.fromkeys(TASKS, 96),
-        metrics=dict.fromkeys(TASKS, ("omnidocbench-1.6",)),
+        scorer="crops" if kind == "page-crops" else "omnidocbench-1.6",
         manifest_path="bench.toml",
         **fields,
     )

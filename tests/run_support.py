@@ -44,7 +44,7 @@ def fake_suite(*, version: int = 1) -> Suite:
         annotation_sha256="0" * 64,
         prompts=dict.fromkeys(TASKS, "Read:"),
         max_new_tokens=dict.fromkeys(TASKS, 64),
-        metrics=dict.fromkeys(TASKS, ("ned",)),
+        scorer="crops",
         manifest_path="fake.toml",
     )
 

@@ -21,7 +21,7 @@ from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.verdict import GateReport, Verdict
 from gravbench.runner.path import rescore
-from gravbench.scoring import mean_quality
+from gravbench.scorers.scoring import open_scorers
 from gravbench.store.schema import sha256_of, sha256_text
 
 Line = dict[str, Any]
@@ -68,7 +68,8 @@ def with_identity(path: Path, **changes: Any) -> None:
 
 def bless(run: LoadedRun, folder: Path) -> Reference:
     """Write `run` as the reference below `folder` and read it back."""
-    quality = {arm: mean_quality([s for own in run.unit_scores(arm) for s in own]) for arm in run.arms}
+    scorers = open_scorers(["crops"])
+    quality = {arm: scorers.aggregate(s for own in run.unit_scores(arm) for s in own) for arm in run.arms}
     text = provenance_text(run, reason="for a test", who="test", date="2020-01-01T00:00:00+00:00")
     target = folder / "fake"
     write_reference(run, target, quality=quality, provenance=text)

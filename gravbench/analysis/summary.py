@@ -20,6 +20,7 @@ from gravbench.analysis.speed import Speedup, TimeOf, decode_ns, request_ns, spe
 from gravbench.analysis.stages import PagesSummary, page_ns, summarise_pages
 from gravbench.arms import AR, batch_of, identity_base, is_ar, speed_base
 from gravbench.records import SAMPLE_TASKS, Record, SampleTask
+from gravbench.scorers.contract import Metric
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
 
 FLOOR_ACCEPTED_PER_ROUND = 0.5
@@ -82,6 +83,8 @@ class Summary(StoredRecord):
     suite_sha: str
     model: dict[str, JsonValue]
     signatures: dict[str, str]
+    metrics: dict[str, Metric] = Field(default_factory=dict)
+    """What each number of `quality` is: label, unit, direction, range, definition, signature, parts."""
     groups: dict[str, list[GroupQuality]] | None = None
     """Quality by kind of crop, unseen fonts and random letters; absent for suites that mark none."""
     word_order: dict[str, dict[str, WordOrder]] | None = None
@@ -136,7 +139,7 @@ def build_summary(
     pairs: Pairs,
     scores: Sequence[ScoreRecord],
     *,
-    signatures: Mapping[str, str],
+    metrics: Mapping[str, Metric],
     quality_of: QualityOf,
     run_dir: str,
     version: str,
@@ -161,7 +164,8 @@ def build_summary(
         suite_version=manifest.identity.get("suite_version"),
         suite_sha=str(manifest.identity["suite_sha"]),
         model=manifest.model,
-        signatures=dict(signatures),
+        signatures={name: metric.signature for name, metric in metrics.items()},
+        metrics=dict(metrics),
         data=_data(manifest),
         groups=quality_groups(scores, attributes or {}),
         word_order=word_order(scores, attributes or {}),

@@ -15,7 +15,7 @@ from gravbench.cli.run_loading import load_with_facts
 from gravbench.errors import DataError, UsageError
 from gravbench.gate.bless import bless_changes, check_blessable, check_whole, provenance_text, write_reference
 from gravbench.gate.reference import RUN_FILE, Reference, load_reference
-from gravbench.scoring import mean_quality
+from gravbench.scorers.scoring import open_scorers
 from gravbench.store.schema import canonical_json
 
 REFERENCE_ROOT = Path("reference_outputs")
@@ -49,8 +49,9 @@ def bless(
     data = run_data(loaded.manifest.protocol)
     written: list[Path] = []
     if not dry_run:
+        scorers = open_scorers(str(loaded.manifest.identity["scorer"]).split("+"))
         quality = {
-            arm: mean_quality([score for own in loaded.unit_scores(arm) for score in own])
+            arm: scorers.aggregate(score for own in loaded.unit_scores(arm) for score in own)
             for arm in loaded.arms
         }
         provenance = provenance_text(

@@ -23,7 +23,6 @@ from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.verdict import GateReport, Mode, junit_xml, step_summary, unjudged, workflow_commands
-from gravbench.pages.regions import PageSample
 from gravbench.runner.options import RunOptions, options_of
 from gravbench.runner.pages import data_document, references_sha
 from gravbench.runner.suite_data import open_suite_data
@@ -153,24 +152,23 @@ def _reference_folder(given: Path | None, run: Path | None) -> Path:
 
 
 def _rescore(reference: Reference, suite: str | None, data: Path | None) -> GateReport:
-    from gravbench.runner.path import score_records
-    from gravbench.scoring import scorer_id
+    from gravbench.scorers.scoring import open_scorers
 
     loaded = load_suite(suite or reference.suite)
     options = RunOptions(suite=loaded.name, data=data)
     opened = open_suite_data(options, loaded, note=lambda _: None)
     ids = {sample_id for arm in reference.arms.values() for sample_id, _ in arm.predictions}
     samples = [sample for sample in opened.samples if sample.sample_id in ids]
-    pages = any(isinstance(sample, PageSample) for sample in samples)
+    scorers = open_scorers(loaded.scorers)
 
     def score(records: Sequence[GenRecord]) -> Sequence[ScoreRecord]:
-        return score_records(records, samples)
+        return scorers.score(records, samples)
 
     document = data_document(replace(opened, samples=tuple(samples)))
     return rescore(
         reference,
         score,
-        scorer_id=scorer_id(pages=pages),
+        scorer_id=scorers.name,
         suite_sha=suite_digest(loaded),
         inputs={sample.sample_id: sample.image_sha256 for sample in samples},
         references_sha=references_sha(samples) if loaded.kind == "page-crops" else None,

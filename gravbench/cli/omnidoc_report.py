@@ -16,9 +16,10 @@ from rich.table import Table
 
 from gravbench.errors import UsageError
 from gravbench.omnidocbench.cdm.rows import Cdm
-from gravbench.omnidocbench.document import build_document, encode
+from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, encode
 from gravbench.omnidocbench.evaluation import evaluate
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
+from gravbench.omnidocbench.metric_table import FORMULA, METRICS
 from gravbench.omnidocbench.verification import KindReport
 from gravbench.suites.manifest import PageSet, load_suite
 from gravbench.suites.page_folder import name_of_copy
@@ -95,21 +96,17 @@ def print_report(document: Mapping[str, Any]) -> None:
     table = Table()
     for name, justify in (("part", "left"), ("value", "right"), ("better", "left"), ("pages", "right")):
         table.add_column(name, justify="right" if justify == "right" else "left")
-    rows = (
-        ("text edit distance", "text_block_Edit_dist", 1.0, "lower"),
-        ("formula CDM", "display_formula_CDM", 100.0, "higher"),
-        ("table TEDS", "table_TEDS", 100.0, "higher"),
-        ("table TEDS-S", "table_TEDS_structure_only", 100.0, "higher"),
-        ("reading order edit distance", "reading_order_Edit_dist", 1.0, "lower"),
-    )
-    for label, key, factor, better in rows:
-        part = summary["metrics"][key]
+    found = {metric.name: metric for metric in METRICS}
+    for name, _, _, factor in SUMMARY_METRICS:
+        part, metric = summary["metrics"][name], found[name]
         pages = part["page_denominator"]
-        table.add_row(label, _shown(part["raw"], factor), better, "-" if pages is None else str(pages))
+        table.add_row(
+            metric.label, _shown(part["raw"], factor), metric.direction, "-" if pages is None else str(pages)
+        )
     formula = document["display_formula"]["all"]["Edit_dist"].get("ALL_page_avg")
     edit = formula if isinstance(formula, float) else None
     denominator = document["page_denominators"]["display_formula"]["Edit_dist"]
-    table.add_row("formula edit distance", _shown(edit), "lower", str(denominator))
+    table.add_row(found[FORMULA].label, _shown(edit), found[FORMULA].direction, str(denominator))
     console.print(table)
     for line in report_notes(document):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -12,17 +12,7 @@ from gravbench.analysis.stages import STAGES, PagesSummary
 from gravbench.analysis.summary import Summary
 from gravbench.arms import AR
 from gravbench.cli.output import ArmName
-
-PAGE_LABELS = {
-    "text_block_Edit_dist": "text edit (low)",
-    "display_formula_Edit_dist": "formula edit (low)",
-    "display_formula_CDM": "CDM (high)",
-    "table_TEDS": "TEDS (high)",
-    "table_TEDS_structure_only": "TEDS-S (high)",
-    "reading_order_Edit_dist": "order edit (low)",
-    "overall": "Overall",
-}
-"""Official metrics under names that fit a terminal."""
+from gravbench.omnidocbench.metric_table import OVERALL
 
 
 def page_parts(summary: Summary) -> list[RenderableType]:
@@ -37,24 +27,24 @@ def page_parts(summary: Summary) -> list[RenderableType]:
         if page.amdahl is not None and speedups is not None:
             over = strategy.speed_base or AR
             parts.append(Text(_amdahl_line(arm, page, speedups.page, over=over)))
-    if "overall" not in next(iter(summary.strategies.values())).quality:
+    if OVERALL not in next(iter(summary.strategies.values())).quality:
         parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
     return parts
 
 
 def _official(summary: Summary) -> Table:
     """Official values; all metrics in 0..1, Overall in 0..100."""
-    names = [name for name in PAGE_LABELS if any(name in s.quality for s in summary.strategies.values())]
-    labels = (PAGE_LABELS[name] for name in names)
-    table = _table("official page scores", "strategy", *labels)
+    metrics = [
+        metric
+        for name, metric in summary.metrics.items()
+        if "page" in metric.tasks and any(name in s.quality for s in summary.strategies.values())
+    ]
+    table = _table("official page scores", "strategy", *(metric.heading for metric in metrics))
     for arm, strategy in summary.strategies.items():
-        values = (strategy.quality.get(name) for name in names)
+        values = (strategy.quality.get(metric.name) for metric in metrics)
         table.add_row(
             ArmName(arm),
-            *(
-                "-" if v is None else f"{v:.2f}" if n == "overall" else f"{v:.4f}"
-                for n, v in zip(names, values, strict=True)
-            ),
+            *("-" if v is None else m.shown(v) for m, v in zip(metrics, values, strict=True)),
         )
     return table
 
@@ -114,8 +104,8 @@ def _amdahl_line(arm: str, page: PagesSummary, measured: Speedup | None, *, over
 
 def _missing(summary: Summary) -> str:
     quality = next(iter(summary.strategies.values())).quality
-    parts = ("text_block_Edit_dist", "table_TEDS", "display_formula_CDM")
-    missing = [PAGE_LABELS[name] for name in parts if name not in quality]
+    parts = summary.metrics[OVERALL].parts if OVERALL in summary.metrics else ()
+    missing = [summary.metrics[name].heading for name in parts if name not in quality]
     return f"{', '.join(missing)} not scored"
 
 

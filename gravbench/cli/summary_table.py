@@ -14,7 +14,8 @@ from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary, TaskSummary
 from gravbench.arms import batch_of, is_ar
 from gravbench.cli.output import ArmName
-from gravbench.cli.page_tables import PAGE_LABELS, page_parts
+from gravbench.cli.page_tables import page_parts
+from gravbench.scorers.contract import Metric
 
 NOT_MEASURED = "-"
 
@@ -45,18 +46,21 @@ def data_parts(data: Mapping[str, JsonValue] | None) -> list[Text]:
 
 def _quality(summary: Summary) -> Table:
     found = {metric for strategy in summary.strategies.values() for metric in strategy.quality}
-    found -= PAGE_LABELS.keys()  # pages have a table of their own
-    metrics = [*(m for m in summary.signatures if m in found), *sorted(found - set(summary.signatures))]
-    table = _table("strategy", *(_metric_label(m) for m in metrics), "same tokens as ar", "failed")
+    metrics = [m for m in _of_crops(summary) if m.name in found]  # pages have a table of their own
+    table = _table("strategy", *(m.heading for m in metrics), "same tokens as ar", "failed")
     table.columns[-2].no_wrap = True  # a count and its share stay on one line
     for name, strategy in summary.strategies.items():
         table.add_row(
             ArmName(name),
-            *(_number(strategy.quality.get(metric), ".4f") for metric in metrics),
+            *(_number(strategy.quality.get(metric.name), ".4f") for metric in metrics),
             _identical(strategy),
             str(strategy.failed),
         )
     return table
+
+
+def _of_crops(summary: Summary) -> list[Metric]:
+    return [metric for metric in summary.metrics.values() if "page" not in metric.tasks]
 
 
 def _groups(summary: Summary) -> Table:
@@ -69,7 +73,11 @@ def _groups(summary: Summary) -> Table:
                 rows = [("all", rows[0][1])]
             for arm, value in rows:
                 table.add_row(
-                    Text(group), Text(_metric_label(found.metric)), ArmName(arm), str(found.n), f"{value:.4f}"
+                    Text(group),
+                    Text(_heading(summary, found.metric)),
+                    ArmName(arm),
+                    str(found.n),
+                    f"{value:.4f}",
                 )
     return table
 
@@ -80,7 +88,7 @@ def _word_order(summary: Summary) -> Table:
         for metric, found in metrics.items():
             table.add_row(
                 ArmName(arm),
-                Text(_metric_label(metric)),
+                Text(_heading(summary, metric)),
                 f"{found.plain:.4f}",
                 f"{found.shuffled:.4f}",
                 f"{found.shift:+.4f}",
@@ -108,12 +116,15 @@ def _has_batches(summary: Summary) -> bool:
 
 
 def _by_task(summary: Summary) -> Table:
+    """Quality is the headline of a crop's task; pages have a table of their own."""
     table = _table("strategy", "task", "n", "quality", "TPF", "accepted/round", "decode speedup")
+    crops = _of_crops(summary)
     for name, strategy in summary.strategies.items():
         for task, part in strategy.by_task.items():
             tpf, accepted, _, decode, _ = _speed_cells(part)
-            crops = (value for metric, value in part.quality.items() if metric not in PAGE_LABELS)
-            quality = next((f"{value:.4f}" for value in crops), NOT_MEASURED)  # the task's headline
+            quality = next(
+                (f"{part.quality[m.name]:.4f}" for m in crops if m.name in part.quality), NOT_MEASURED
+            )
             named = ArmName(timed_name(name, strategy.speed_base))
             table.add_row(named, task, str(part.n_samples), quality, tpf, accepted, decode)
     return table
@@ -150,13 +161,8 @@ def _number(value: float | None, form: str) -> str:
     return NOT_MEASURED if value is None else format(value, form)
 
 
-def _metric_label(metric: str) -> str:
-    direction: Mapping[str, str] = PAGE_LABELS | {
-        "text_ned": "text NED (low)",
-        "formula_ned": "formula NED (low)",
-        "formula_tree": "formula tree (high)",
-    }
-    return direction.get(metric, metric.replace("table_teds", "table TEDS (high)"))
+def _heading(summary: Summary, metric: str) -> str:
+    return summary.metrics[metric].heading if metric in summary.metrics else metric
 
 
 _SHIFT = (

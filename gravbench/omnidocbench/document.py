@@ -11,10 +11,9 @@ from gravbench.metrics.formula_tree import formula_tree_score
 from gravbench.omnidocbench import averages, overall
 from gravbench.omnidocbench.aggregate import ELEMENTS, ElementScores, aggregate
 from gravbench.omnidocbench.evaluation import Evaluation
-from gravbench.omnidocbench.matching import reading_order
+from gravbench.omnidocbench.metric_table import METRICS
 
-SCHEMA = "gravbench.omnidocbench/1"
-TEDS_SIGNATURE = "teds|cost:omnidocbench1.6|norm:omnidoc16-html|agg:page-mean|match:omnidoc16-table|v:1"
+SCHEMA = "gravbench.omnidoc/1"
 SUMMARY_METRICS = (
     ("text_block_Edit_dist", "text_block", ("all", "Edit_dist", "ALL_page_avg"), 1.0),
     ("display_formula_CDM", "display_formula", ("page", "CDM", "ALL"), 100.0),
@@ -28,13 +27,8 @@ SUMMARY_METRICS = (
 def signatures() -> dict[str, str]:
     """Metric -> every choice that can move it."""
     return {
-        "text_block.Edit_dist": averages.TEXT_SIGNATURE,
-        "display_formula.Edit_dist": averages.FORMULA_SIGNATURE,
-        "table.Edit_dist": averages.TABLE_SIGNATURE,
-        "table.TEDS": TEDS_SIGNATURE,
-        "table.TEDS_structure_only": TEDS_SIGNATURE.replace("teds|", "teds_s|", 1),
-        "reading_order.Edit_dist": reading_order.SIGNATURE,
-        "overall": overall.SIGNATURE,
+        **{metric.name: metric.signature for metric in METRICS},
+        "table_Edit_dist": averages.TABLE_SIGNATURE,
         "surplus": repetition.SIGNATURE,
     }
 

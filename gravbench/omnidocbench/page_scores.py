@@ -7,13 +7,22 @@ TEDS and CDM, where a page that owns a table or formula without a row counts 0).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from gravbench.errors import NotComparableError
-from gravbench.pages.regions import PageSample
-from gravbench.store.schema import GenRecord, ScoreRecord
+from gravbench.omnidocbench.metric_table import (
+    FORMULA,
+    FORMULA_CDM,
+    METRICS,
+    ORDER,
+    OVERALL,
+    TEDS,
+    TEDS_S,
+    TEXT,
+)
+from gravbench.omnidocbench.overall import overall
+from gravbench.scorers.contract import Answer, Note, Sample, Score, Scored, Scorer
 
 if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm.rows import Cdm
@@ -21,156 +30,150 @@ if TYPE_CHECKING:
     from gravbench.omnidocbench.matching.rows import Row
     from gravbench.omnidocbench.page_scorer import PageResult
 
-TEXT, FORMULA, FORMULA_CDM = "text_block_Edit_dist", "display_formula_Edit_dist", "display_formula_CDM"
-TEDS, TEDS_S, ORDER = "table_TEDS", "table_TEDS_structure_only", "reading_order_Edit_dist"
-OVERALL = "overall"
-PAGE_METRICS = (TEXT, FORMULA, FORMULA_CDM, TEDS, TEDS_S, ORDER)
-
-Contribution = tuple[float | None, dict[str, float]]
-"""(value, sufficient counts); value None where the page has no part in this metric."""
-
-Key = tuple[str, str]
-"""(sample id, sha of the Markdown)."""
+Key = tuple[str, str | None]
+"""(sample id, Markdown; `None` where the page failed)."""
+NO_ELEMENT = "the page has no such element"
 
 
-def page_signatures() -> dict[str, str]:
-    """Official metric name -> signature string."""
-    from gravbench.omnidocbench.averages import FORMULA_SIGNATURE, TEXT_SIGNATURE
-    from gravbench.omnidocbench.overall import SIGNATURE as OVERALL_SIGNATURE
+@dataclass
+class OmniDocBenchScorer(Scorer):
+    """Scores Markdown of pages by the official rules; a failed page is scored as an empty prediction.
 
-    return {
-        TEXT: TEXT_SIGNATURE,
-        FORMULA: FORMULA_SIGNATURE,
-        FORMULA_CDM: "cdm|agg:page_ALL|match:omnidoc16-formula|v:1",
-        TEDS: "teds|agg:page_ALL|match:omnidoc16-table|v:1",
-        TEDS_S: "teds|structure:only|agg:page_ALL|match:omnidoc16-table|v:1",
-        ORDER: "ned|unit:block|agg:ALL_page_avg|match:omnidoc16-quick|v:1",
-        OVERALL: OVERALL_SIGNATURE,
-    }
-
-
-def page_overall(means: Mapping[str, float]) -> dict[str, float]:
-    """`overall` from the means of its three parts; empty when a part is missing."""
-    if any(name not in means for name in (TEXT, TEDS, FORMULA_CDM)):
-        return {}
-    from gravbench.omnidocbench.overall import overall
-
-    value = overall(text_edit=means[TEXT], teds=means[TEDS], cdm=means[FORMULA_CDM]).exact
-    return {} if value is None else {OVERALL: value}
-
-
-def score_pages(
-    records: Sequence[GenRecord],
-    samples: Mapping[str, PageSample],
-    *,
-    known: Sequence[ScoreRecord] = (),
-    cdm: Cdm | None = None,
-) -> list[ScoreRecord]:
-    """Scores of page records, sorted by sample, rep, arm and metric; equal Markdown of a page is scored once.
-
-    A failed page is scored as an empty prediction. `known` are stored scores of the same scorer. Formulas of
-    all pages are rendered together; without `cdm`, or without its tools, CDM is unscored with the reason.
+    Formulas of all pages are rendered together. `cdm` is found when first needed; without its tools, CDM is
+    unscored with the reason.
     """
-    renderer = _Renderer.of(cdm)
-    stored = _reusable(known, renderer)
-    values: dict[Key, dict[str, Contribution]] = {}
-    wanted: dict[Key, GenRecord] = {}
-    for record in records:
-        if record.sample_id not in samples:
-            raise NotComparableError(
-                f"page {record.sample_id!r} of the run is not in the suite",
-                hint="Score with the suite and the data the run was made on.",
-            )
-        key = (record.sample_id, record.text_sha)
-        found = stored.get((record.text_sha, samples[record.sample_id].image_sha256))
-        if found is not None:
-            values[key] = found
-        elif key not in values:
-            wanted[key] = record
-    values |= _scored(wanted, samples, cdm if renderer.available else None)
-    rows = [
-        row
-        for record in records
-        for row in _records(
-            record,
-            samples[record.sample_id].image_sha256,
-            values[record.sample_id, record.text_sha],
-            renderer,
+
+    cdm: Cdm | None = None
+    name: str = field(default="omnidocbench-1.6", init=False)
+    metrics = METRICS
+
+    def score(self, sample: Sample, answers: Sequence[Answer]) -> list[list[Score]]:
+        return self.score_all([(sample, answers)])[0]
+
+    def score_all(self, batch: Sequence[tuple[Sample, Sequence[Answer]]]) -> list[list[list[Score]]]:
+        from gravbench.omnidocbench.evaluation import add_cdm
+        from gravbench.omnidocbench.ground_truth import read_page
+        from gravbench.omnidocbench.page_scorer import PageScorer
+
+        renderer, scorer = self.renderer(), PageScorer()
+        available = renderer.status.available
+        results: dict[Key, tuple[Page, PageResult]] = {}
+        for sample, answers in batch:
+            page: Page | None = None
+            for answer in answers:
+                key = _key(sample, answer)
+                if key not in results:
+                    page = page or read_page(_annotation(sample), 0, source=_image_name(sample))
+                    results[key] = page, scorer.score(page, key[1])
+        reasons: dict[int, str] = {}
+        if available:
+            rows = [row for _, result in results.values() for row in result.formulas]
+            add_cdm(rows, renderer.score)
+            found = zip(rows, renderer.results, strict=True)
+            reasons = {id(row): outcome.reason for row, outcome in found if outcome.reason}
+        unrendered = None if available else _unavailable(renderer)
+        scores = {
+            key: scores_of(*result, unrendered=unrendered, reasons=reasons) for key, result in results.items()
+        }
+        return [[scores[_key(sample, answer)] for answer in answers] for sample, answers in batch]
+
+    def signatures(self) -> dict[str, str]:
+        static = super().signatures()
+        status = self.renderer().status
+        if status.available:
+            static[FORMULA_CDM] = f"{status.signature}|{static[FORMULA_CDM].removeprefix('cdm|')}"
+        return static
+
+    def aggregate(self, scores: Iterable[Scored]) -> dict[str, float]:
+        """The means, and Overall where all three of its parts are there."""
+        means = super().aggregate(scores)
+        if any(part not in means for part in (TEXT, TEDS, FORMULA_CDM)):
+            return means
+        value = overall(text_edit=means[TEXT], teds=means[TEDS], cdm=means[FORMULA_CDM]).exact
+        return means if value is None else {**means, OVERALL: value}
+
+    def renderer(self) -> Cdm:
+        """CDM with its shared cache, or the reason why this machine cannot render formulas."""
+        if self.cdm is None:
+            from gravbench.omnidocbench.cdm import default_cache_dir
+            from gravbench.omnidocbench.cdm.rows import find_cdm
+
+            self.cdm = find_cdm(default_cache_dir())
+        return self.cdm
+
+
+def scores_of(
+    page: Page, result: PageResult, *, unrendered: Note | None = None, reasons: dict[int, str] | None = None
+) -> list[Score]:
+    """What one scored page adds to each official average. `unrendered` says why there is no CDM at all;
+    `reasons` why a formula row, by its `id`, did not render."""
+    crash = (
+        ()
+        if result.crash is None
+        else (
+            Note(element="page", reason=f"scored as empty, the official scorer fails on it: {result.crash}"),
         )
-    ]
-    return sorted(rows, key=lambda s: (s.sample_id, s.rep, s.arm, s.metric))
-
-
-@dataclass(frozen=True, slots=True)
-class _Renderer:
-    """Whether CDM can be scored here, under which signature, or why not."""
-
-    available: bool
-    signature: str
-    reason: str
-
-    @staticmethod
-    def of(cdm: Cdm | None) -> _Renderer:
-        static = page_signatures()[FORMULA_CDM]
-        if cdm is None:
-            return _Renderer(False, static, "CDM was not asked for")
-        status = cdm.status
-        if not status.available:
-            return _Renderer(False, static, f"CDM is not scored: {status.reason}; {status.hint}")
-        return _Renderer(True, f"{status.signature}|{static.removeprefix('cdm|')}", "")
-
-
-def _reusable(
-    known: Sequence[ScoreRecord], renderer: _Renderer
-) -> dict[tuple[str, str], dict[str, Contribution]]:
-    """Stored values by (prediction sha, reference sha), where all metrics are there from this renderer."""
-    stored: dict[tuple[str, str], dict[str, ScoreRecord]] = {}
-    for score in known:
-        if score.task == "page":
-            stored.setdefault((score.prediction_sha, score.reference_sha), {})[score.metric] = score
-    return {
-        key: {name: (score.value, dict(score.counts)) for name, score in found.items()}
-        for key, found in stored.items()
-        if set(found) == set(PAGE_METRICS) and found[FORMULA_CDM].signature == renderer.signature
-    }
-
-
-def _scored(
-    wanted: Mapping[Key, GenRecord], samples: Mapping[str, PageSample], cdm: Cdm | None
-) -> dict[Key, dict[str, Contribution]]:
-    from gravbench.omnidocbench.evaluation import add_cdm
-    from gravbench.omnidocbench.ground_truth import read_page
-    from gravbench.omnidocbench.page_scorer import PageScorer
-
-    scorer = PageScorer()
-    results: dict[Key, tuple[Page, PageResult]] = {}
-    for key, record in wanted.items():
-        sample = samples[record.sample_id]
-        page = read_page(sample.entry, 0, source=sample.image_name)
-        results[key] = page, scorer.score(page, record.text if record.status == "ok" else None)
-    if cdm is not None:
-        add_cdm([row for _, result in results.values() for row in result.formulas], cdm.score)
-    return {key: contributions(*found, cdm=cdm is not None) for key, found in results.items()}
-
-
-def contributions(page: Page, result: PageResult, *, cdm: bool = False) -> dict[str, Contribution]:
-    """What one scored page adds to each official average; CDM only where its rows carry it."""
-    order: Contribution = (None, {})
+    )
+    order: tuple[float | None, dict[str, float]] = (None, {})
     if result.order is not None and result.order.upper:
         edits = result.order.edits
         counts = {"edits": float(edits), "upper": float(result.order.upper)}
         order = (edits / result.order.upper, counts)
-    return {
-        TEXT: _distance([*result.text, *result.text_from_formulas]),
-        FORMULA: _distance(result.formulas),
-        FORMULA_CDM: _page_mean(result.formulas, "CDM", owner=page.owns_formula) if cdm else (None, {}),
-        TEDS: _page_mean(result.tables, "TEDS", owner=page.owns_table),
-        TEDS_S: _page_mean(result.tables, "TEDS_structure_only", owner=page.owns_table),
-        ORDER: order,
-    }
+    text, formula = _distance([*result.text, *result.text_from_formulas]), _distance(result.formulas)
+    tables = [_page_mean(result.tables, name, owner=page.owns_table) for name in (TEDS_ROW, TEDS_S_ROW)]
+    table_notes = (*_table_notes(result), *crash)
+    return [
+        _score(TEXT, *text, notes=crash),
+        _score(FORMULA, *formula, notes=crash),
+        _cdm_score(page, result, unrendered, reasons or {}),
+        _score(TEDS, *tables[0], notes=table_notes),
+        _score(TEDS_S, *tables[1], notes=table_notes),
+        _score(ORDER, *order, notes=crash),
+    ]
 
 
-def _distance(rows: Sequence[Row]) -> Contribution:
+TEDS_ROW, TEDS_S_ROW = "TEDS", "TEDS_structure_only"
+
+
+def _score(
+    metric: str, value: float | None, counts: dict[str, float], *, notes: Iterable[Note] = ()
+) -> Score:
+    reason = NO_ELEMENT if value is None else None
+    return Score(metric=metric, value=value, counts=counts, reason=reason, notes=tuple(notes))
+
+
+def _cdm_score(page: Page, result: PageResult, unrendered: Note | None, reasons: dict[int, str]) -> Score:
+    if unrendered is not None:
+        return Score(metric=FORMULA_CDM, value=None, reason=f"{unrendered.reason}; {unrendered.next_step}")
+    notes = [
+        Note(element=f"formula {row.gt_idx[0]}", value=row.metric["CDM"], reason=reasons[id(row)])
+        for row in result.formulas
+        if id(row) in reasons and row.gt_idx
+    ]
+    return _score(
+        FORMULA_CDM, *_page_mean(result.formulas, "CDM", owner=page.owns_formula), notes=notes
+    )  # fmt: skip
+
+
+def _table_notes(result: PageResult) -> list[Note]:
+    """Tables that the official scorer fails on, that it cannot convert, or that it might have given up on."""
+    notes = [
+        Note(element=element, value=0.0, reason=f"the official scorer fails on this pair: {why}")
+        for element, _, why in (error.partition(": ") for error in result.errors)
+    ]
+    if result.unconverted_latex_tables:
+        notes.append(
+            Note(
+                element="page",
+                reason=f"{result.unconverted_latex_tables} of {result.latex_tables} LaTeX tables could not "
+                "be converted and count as empty",
+                next_step="The official scorer converts them with LaTeXML.",
+            )
+        )
+    return notes
+
+
+def _distance(rows: Sequence[Row]) -> tuple[float | None, dict[str, float]]:
     """Sum of edits / sum of longer sides of one page."""
     edits = sum(row.edits or 0 for row in rows)
     upper = sum(row.upper for row in rows)
@@ -178,7 +181,9 @@ def _distance(rows: Sequence[Row]) -> Contribution:
     return (edits / upper if upper else None), counts
 
 
-def _page_mean(rows: Sequence[Row], metric: str, *, owner: bool) -> Contribution:
+def _page_mean(
+    rows: Sequence[Row], metric: str, *, owner: bool
+) -> tuple[float | None, dict[str, float]]:  # fmt: skip
     """Mean over the page's rows; 0 for a page that owns such an element and has no row."""
     values = [row.metric[metric] for row in rows if metric in row.metric]
     counts = {"sum": float(sum(values)), "rows": float(len(values))}
@@ -187,33 +192,21 @@ def _page_mean(rows: Sequence[Row], metric: str, *, owner: bool) -> Contribution
     return (0.0 if owner else None), counts
 
 
-def _records(
-    record: GenRecord, reference_sha: str, values: Mapping[str, Contribution], renderer: _Renderer
-) -> list[ScoreRecord]:
-    signatures = page_signatures() | {FORMULA_CDM: renderer.signature}
-    failed = record.status != "ok"
-    why = f"{record.error.kind}: {record.error.message}" if record.error else None
-    found = []
-    for name in PAGE_METRICS:
-        value, counts = values[name]
-        reason = why if failed else None
-        if value is None:
-            unrendered = name == FORMULA_CDM and not renderer.available
-            reason = renderer.reason if unrendered else "the page has no such element"
-        found.append(
-            ScoreRecord(
-                sample_id=record.sample_id,
-                arm=record.arm,
-                rep=record.rep,
-                task="page",
-                metric=name,
-                signature=signatures[name],
-                value=value,
-                counts=counts,
-                failed=failed,
-                reason=reason,
-                prediction_sha=record.text_sha,
-                reference_sha=reference_sha,
-            )
-        )
-    return found
+def _unavailable(renderer: Cdm) -> Note:
+    status = renderer.status
+    return Note(
+        element="page", reason=f"CDM is not scored: {status.reason}", next_step=str(status.hint)
+    )  # fmt: skip
+
+
+def _key(sample: Sample, answer: Answer) -> Key:
+    return sample.sample_id, None if answer.failed else answer.text
+
+
+def _annotation(sample: Sample) -> dict[str, Any]:
+    truth = sample.truth
+    return dict(truth) if not isinstance(truth, str) else {}
+
+
+def _image_name(sample: Sample) -> str:
+    return str(getattr(sample, "image_name", sample.sample_id))

@@ -68,6 +68,15 @@ class PageSample:
     """What is wrong with this page's image; the page then fails, and others run."""
     task: Literal["page"] = "page"
 
+    @property
+    def truth(self) -> dict[str, Any]:
+        return self.entry
+
+    @property
+    def reference_sha(self) -> str:
+        """That of image and annotation: the official scorer reads the image's name beside the annotation."""
+        return self.image_sha256
+
 
 class LayoutInfo(Record):
     """Which layout provider, with everything that can move a region."""

@@ -20,7 +20,6 @@ from gravbench.store.page_schema import PageDetail
 from gravbench.store.schema import sha256_of
 
 if TYPE_CHECKING:
-    from gravbench.omnidocbench.cdm.rows import Cdm
     from gravbench.suites.data import OpenedSuite
     from gravbench.suites.manifest import Suite
     from gravbench.suites.samples import Sample
@@ -122,14 +121,6 @@ def open_named_layout(options: RunOptions) -> LayoutProvider:
     return open_layout(
         options.layout, model=options.layout_model, device=options.device, threads=options.threads
     )
-
-
-def page_cdm() -> Cdm:
-    """CDM with its shared cache, or the reason why this machine cannot render formulas."""
-    from gravbench.omnidocbench.cdm import default_cache_dir
-    from gravbench.omnidocbench.cdm.rows import find_cdm
-
-    return find_cdm(default_cache_dir())
 
 
 def prompt_sha(suite: Suite, sample: Sample | PageSample) -> str:

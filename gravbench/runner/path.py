@@ -17,7 +17,6 @@ from gravbench.analysis.loaded import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of
 from gravbench.errors import NotComparableError
-from gravbench.omnidocbench.page_scores import score_pages
 from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
@@ -28,13 +27,12 @@ from gravbench.runner.pages import (
     PageSetup,
     data_document,
     open_named_layout,
-    page_cdm,
     page_setup,
     references_sha,
 )
 from gravbench.runner.plan import limit_samples, order_plan
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
-from gravbench.scoring import mean_quality, score_generations, scorer_id, signatures
+from gravbench.scorers.scoring import ScorerSet, open_scorers
 from gravbench.store.lock import RunLock
 from gravbench.store.predictions import write_missing_markdown
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
@@ -116,7 +114,8 @@ def run(
             clocks=clocks,
         )
         pairs = session.run()
-        summary = write_results(claim.run, claim.manifest, pairs, chosen, reuse=True)
+        scorers = open_scorers(suite.scorers)
+        summary = write_results(claim.run, claim.manifest, pairs, chosen, scorers=scorers, reuse=True)
         session.finish()
     return Outcome(
         run_dir=claim.run.path,
@@ -139,24 +138,8 @@ def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample | PageSample])
         )
     with RunLock(run_dir):
         pairs = finished_pairs(run_folder, manifest)
-        return write_results(run_folder, manifest, pairs, samples, reuse=False)
-
-
-def score_records(
-    records: Sequence[GenRecord],
-    samples: Sequence[Sample | PageSample],
-    *,
-    known: Sequence[ScoreRecord] = (),
-) -> list[ScoreRecord]:
-    """Scores of crop and page records against their suite; `known` scores of equal content are reused."""
-    page_samples = {s.sample_id: s for s in samples if isinstance(s, PageSample)}
-    references = {s.sample_id: s.reference for s in samples if not isinstance(s, PageSample)}
-    scores = score_generations([r for r in records if r.task != "page"], references, known=known)
-    if page_samples:
-        scores += score_pages(
-            [r for r in records if r.task == "page"], page_samples, known=known, cdm=page_cdm()
-        )
-    return scores
+        scorers = open_scorers(suite.scorers)
+        return write_results(run_folder, manifest, pairs, samples, scorers=scorers, reuse=False)
 
 
 def write_results(
@@ -165,23 +148,22 @@ def write_results(
     pairs: Mapping[PairKey, Mapping[str, GenRecord]],
     samples: Sequence[Sample | PageSample],
     *,
+    scorers: ScorerSet,
     reuse: bool,
 ) -> Summary:
     """Score the pairs, write `score/` and `summary.json`. `reuse` takes stored scores of equal content."""
-    pages = any(isinstance(sample, PageSample) for sample in samples)
-    scorer = scorer_id(pages=pages)
-    known: Sequence[ScoreRecord] = run_folder.scores(scorer) if reuse else ()
+    known: Sequence[ScoreRecord] = run_folder.scores(scorers.name) if reuse else ()
     ordered = [pairs[key] for key in sorted(pairs)]
     records = [record for arms in ordered for record in arms.values()]
     write_missing_markdown(run_folder.path, records)
-    scores = score_records(records, samples, known=known)
-    run_folder.write_scores(scorer, scores)
+    scores = scorers.score(records, samples, known=known)
+    run_folder.write_scores(scorers.name, scores)
     summary = build_summary(
         manifest,
         ordered,
         scores,
-        signatures=signatures(pages=pages),
-        quality_of=mean_quality,
+        metrics=scorers.metrics,
+        quality_of=scorers.aggregate,
         run_dir=str(run_folder.path),
         version=gravbench.__version__,
         attributes={sample.sample_id: sample.attributes for sample in samples},
@@ -260,7 +242,7 @@ def build_identity(
         "model_digest": info.model_digest,
         "device": info.device,
         "dtype": info.dtype,
-        "scorer": scorer_id(pages=pages is not None),
+        "scorer": "+".join(suite.scorers),
         **cut,
         **(pages.identity() if pages else {}),
         **selection_fields(options),

@@ -9,6 +9,7 @@ import orjson
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from gravbench.records import Record, Rounds, SampleTask, StopReason, Trace
+from gravbench.scorers.contract import Note
 from gravbench.store.page_schema import PageDetail
 
 GenStatus = Literal["ok", "error", "invalid_record"]
@@ -150,6 +151,7 @@ class ScoreRecord(StoredRecord):
     counts: dict[str, float]
     failed: bool = False
     reason: str | None = None
+    notes: tuple[Note, ...] = ()
     prediction_sha: str
     reference_sha: str
 

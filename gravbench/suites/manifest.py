@@ -15,6 +15,7 @@ from gravbench.errors import DataError, UsageError
 from gravbench.imaging import read_bounded
 from gravbench.records import TASKS, Record, Task
 from gravbench.resources import data_root
+from gravbench.scorers.registry import scorer_places
 from gravbench.store.schema import sha256_of
 from gravbench.suites.samples import Sample, contained_path, describe_fault, read_samples
 
@@ -48,6 +49,8 @@ class PageSet(Record):
     """Keep pages whose image stem is one of these; empty keeps all."""
     crop_grid: Positive = 1
     """Region crops are padded with their background to multiples of this many pixels."""
+    scorer: str | None = None
+    """Who scores the pages, where they stand beside crops that have the suite's own `scorer`."""
     repository: str | None = None
     revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
     """Dataset on the Hugging Face hub and its pinned commit, for `gravbench suites fetch`."""
@@ -72,6 +75,7 @@ class Manifest(Record):
     version: Positive
     description: str
     kind: Literal["crops", "pages", "page-crops"]
+    scorer: str
     data: str = ""
     annotations: str = "samples.jsonl"
     annotation_sha256: str = Field(default="", pattern=rf"^$|{DIGEST}")
@@ -80,14 +84,12 @@ class Manifest(Record):
     pages: PageSet | None = None
     prompts: dict[Task, str]
     max_new_tokens: dict[Task, Positive]
-    metrics: dict[Task, tuple[str, ...]]
 
     @model_validator(mode="after")
     def _same_tasks(self) -> Manifest:
-        tables = (self.prompts, self.max_new_tokens, self.metrics)
-        if not self.prompts or any(set(table) != set(self.prompts) for table in tables):
-            named = [sorted(table) for table in tables]
-            raise ValueError(f"prompts, max_new_tokens and metrics must name the same tasks, not {named}")
+        if not self.prompts or set(self.max_new_tokens) != set(self.prompts):
+            named = [sorted(table) for table in (self.prompts, self.max_new_tokens)]
+            raise ValueError(f"prompts and max_new_tokens must name the same tasks, not {named}")
         return self
 
     @model_validator(mode="after")
@@ -99,6 +101,11 @@ class Manifest(Record):
             raise ValueError(
                 f"a {self.kind} suite has a [pages] table, and neither data nor annotation_sha256"
             )
+        beside = self.kind == "crops" and self.pages is not None
+        if beside != (self.pages is not None and self.pages.scorer is not None):
+            raise ValueError(
+                "pages.scorer is for pages beside crops: there it is needed, elsewhere it is scorer"
+            )
         return self
 
 
@@ -106,6 +113,12 @@ class Suite(Manifest):
     """A manifest with the place it was read from."""
 
     manifest_path: str
+
+    @property
+    def scorers(self) -> tuple[str, ...]:
+        """Names of all scorers: the suite's own, and that of pages beside crops."""
+        beside = self.pages.scorer if self.pages is not None else None
+        return (self.scorer,) if beside is None else (self.scorer, beside)
 
     @property
     def data_dir(self) -> Path:
@@ -197,6 +210,14 @@ def _read(path: Path) -> Suite:
     suite = Suite.model_validate({**manifest.model_dump(), "manifest_path": str(path.resolve())})
     if suite.data:
         _ = suite.data_dir
+    known = scorer_places()
+    for scorer in suite.scorers:
+        if scorer not in known:
+            raise DataError(
+                f"{path}{_line_of(text, 'scorer')}: field scorer: {scorer!r}, expected "
+                f"one of {', '.join(known)}",
+                hint="Correct the name, or install the package that offers this scorer.",
+            )
     return suite
 
 

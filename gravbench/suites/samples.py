@@ -40,6 +40,18 @@ class Sample(Record):
     reference: str
     attributes: dict[str, bool | int | str]
 
+    @property
+    def fault(self) -> None:
+        """A crop that cannot be read is a fault of its whole suite."""
+
+    @property
+    def truth(self) -> str:
+        return self.reference
+
+    @property
+    def reference_sha(self) -> str:
+        return bytes_digest(self.reference.encode("utf-8"))
+
 
 def read_samples(data_dir: Path, annotations: str, sha256: str) -> tuple[Sample, ...]:
     """Every sample of a data folder, sorted by `sample_id`; file and image digests are checked.

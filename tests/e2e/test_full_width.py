@@ -16,6 +16,7 @@ name = "wide"
 version = 1
 description = "one small page"
 kind = "pages"
+scorer = "omnidocbench-1.6"
 
 [pages]
 place = "wide"
@@ -32,11 +33,6 @@ formula = "Formula Recognition:"
 text = 6
 table = 6
 formula = 6
-
-[metrics]
-text = ["omnidocbench-1.6"]
-table = ["omnidocbench-1.6"]
-formula = ["omnidocbench-1.6"]
 """
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from rapidfuzz.distance import Levenshtein
 
-SIGNATURE = "reading_order|unit:block|rows:text+formula+table|agg:ALL_page_avg|match:omnidoc16|v:1"
-
 Order = int | float
 
 

@@ -19,11 +19,9 @@ from gravbench.gate.bless import (
 )
 from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.reference import Reference, as_generation
-from gravbench.scoring import score_generations, scorer_id
+from gravbench.scorers.scoring import open_scorers
 from gravbench.store.schema import GenRecord, ScoreRecord
 from gravbench.suites.manifest import suite_digest
-
-TEXTS = {sample.sample_id: sample.reference for sample in fake_samples(SAMPLES)}
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +31,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Reference]:
 
 
 def score(records: Sequence[GenRecord]) -> list[ScoreRecord]:
-    return score_generations(records, TEXTS)
+    return open_scorers(["crops"]).score(records, fake_samples(SAMPLES))
 
 
 def rescored(reference: Reference, scorer=score, suite_sha: str | None = None):  # type: ignore[no-untyped-def]
-    return rescore(
-        reference, scorer, scorer_id=scorer_id(), suite_sha=suite_sha or suite_digest(fake_suite())
-    )
+    return rescore(reference, scorer, scorer_id="crops", suite_sha=suite_sha or suite_digest(fake_suite()))
 
 
 def test_rescoring_unchanged_code_is_equal(base: tuple[Path, Reference]) -> None:

@@ -15,7 +15,6 @@ from gravbench.suites.manifest import list_suites, load_samples, load_suite
 TABLES = {
     "prompts": '[prompts]\ntext = "Text Recognition:"\n',
     "max_new_tokens": "[max_new_tokens]\ntext = 10\n",
-    "metrics": '[metrics]\ntext = ["ned"]\n',
 }
 
 
@@ -45,7 +44,7 @@ def _suite(
     (folder / "data" / "samples.jsonl").write_bytes(data)
     path = folder / "tiny.toml"
     path.write_text(
-        f'name = "tiny"\nversion = 1\ndescription = "d"\nkind = "crops"\ndata = "data"\n'
+        f'name = "tiny"\nversion = 1\ndescription = "d"\nkind = "crops"\nscorer = "crops"\ndata = "data"\n'
         f'annotation_sha256 = "{hashlib.sha256(data).hexdigest()}"\n{extra}'
         + ("".join(TABLES.values()) if tables is None else tables)
     )
@@ -101,28 +100,28 @@ def test_no_manifests_at_all_is_a_data_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "tables", "message"),
     [
-        ("verison = 2\n", None, r"tiny\.toml:7: unknown key 'verison'"),
-        ("", "[extra]\n" + "".join(TABLES.values()), r"tiny\.toml:7: unknown key 'extra'"),
+        ("verison = 2\n", None, r"tiny\.toml:8: unknown key 'verison'"),
+        ("", "[extra]\n" + "".join(TABLES.values()), r"tiny\.toml:8: unknown key 'extra'"),
         ('manifest_path = "x"\n', None, "unknown key 'manifest_path'"),
-        ("", TABLES["prompts"] + TABLES["metrics"], "field max_new_tokens: missing"),
+        ("", TABLES["prompts"], "field max_new_tokens: missing"),
         (
             "",
-            TABLES["prompts"] + TABLES["metrics"] + "[max_new_tokens]\ntext = 0\n",
+            TABLES["prompts"] + "[max_new_tokens]\ntext = 0\n",
             r"max_new_tokens\.text: 0",
         ),
         (
             "",
-            TABLES["prompts"] + TABLES["metrics"] + "[max_new_tokens]\ntext = true\n",
+            TABLES["prompts"] + "[max_new_tokens]\ntext = true\n",
             r"max_new_tokens\.text: True",
         ),
         (
             "",
-            TABLES["prompts"] + TABLES["metrics"] + "[max_new_tokens]\ntable = 9\n",
+            TABLES["prompts"] + "[max_new_tokens]\ntable = 9\n",
             "must name the same tasks",
         ),
         ("", "[prompts]\nchart = 1\n", "field prompts"),
         ("version = 2\n", None, "not a TOML file"),
-        ("= 3\n", None, r"not a TOML file.*line 7"),
+        ("= 3\n", None, r"not a TOML file.*line 8"),
     ],
 )
 def test_bad_manifests_name_file_and_key(folder: Path, extra: str, tables: str | None, message: str) -> None:

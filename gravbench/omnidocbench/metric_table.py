@@ -1,0 +1,78 @@
+"""The official page metrics under their official names, for runs and for `gravbench omnidoc` alike."""
+
+from __future__ import annotations
+
+from gravbench.omnidocbench.averages import FORMULA_SIGNATURE, TEXT_SIGNATURE
+from gravbench.omnidocbench.overall import SIGNATURE as OVERALL_SIGNATURE
+from gravbench.scorers.contract import Metric
+
+TEXT, FORMULA, FORMULA_CDM = "text_block_Edit_dist", "display_formula_Edit_dist", "display_formula_CDM"
+TEDS, TEDS_S, ORDER = "table_TEDS", "table_TEDS_structure_only", "reading_order_Edit_dist"
+OVERALL = "overall"
+
+METRICS = (
+    Metric(
+        name=TEXT,
+        label="text edit",
+        direction="lower",
+        definition="Edits / longer sides of all matched text of a page, mean over pages with text.",
+        signature=TEXT_SIGNATURE,
+        tasks=("page",),
+    ),
+    Metric(
+        name=FORMULA,
+        label="formula edit",
+        direction="lower",
+        definition="Edits / longer sides of all matched display formulas of a page, mean over pages with "
+        "them.",
+        signature=FORMULA_SIGNATURE,
+        tasks=("page",),
+    ),
+    Metric(
+        name=FORMULA_CDM,
+        label="CDM",
+        direction="higher",
+        definition="Character detection matching of rendered formulas: F1 of matched glyph boxes, mean over "
+        "a page's formulas, then over pages with formulas.",
+        signature="cdm|agg:page_ALL|match:omnidoc16-formula|v:1",
+        tasks=("page",),
+    ),
+    Metric(
+        name=TEDS,
+        label="TEDS",
+        direction="higher",
+        definition="1 − tree edit distance / larger tree, cell text included, mean over a page's tables, "
+        "then over pages with tables.",
+        signature="teds|agg:page_ALL|match:omnidoc16-table|v:1",
+        tasks=("page",),
+    ),
+    Metric(
+        name=TEDS_S,
+        label="TEDS-S",
+        direction="higher",
+        definition="TEDS on the structure of tables alone, without cell text.",
+        signature="teds|structure:only|agg:page_ALL|match:omnidoc16-table|v:1",
+        tasks=("page",),
+    ),
+    Metric(
+        name=ORDER,
+        label="order edit",
+        direction="lower",
+        definition="Edits between the orders of matched blocks / longer order, mean over pages with one.",
+        signature="ned|unit:block|agg:ALL_page_avg|match:omnidoc16-quick|v:1",
+        tasks=("page",),
+    ),
+    Metric(
+        name=OVERALL,
+        label="Overall",
+        unit="points",
+        direction="higher",
+        range=(0.0, 100.0),
+        definition="OmniDocBench's Overall: mean of the points of text edit, TEDS and CDM; none "
+        "without all three.",
+        signature=OVERALL_SIGNATURE,
+        tasks=("page",),
+        parts=(TEXT, TEDS, FORMULA_CDM),
+        parts_needed=3,
+    ),
+)

@@ -1,0 +1,183 @@
+"""What a scorer is, and what a metric says about itself.
+
+A metric's label, direction, range, definition and signature stand in one place, its row in the table of its
+scorer. Terminal, JSON and report read them there; nothing reads them out of a name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from pydantic import Field, model_validator
+
+from gravbench.records import Record, SampleTask
+
+Direction = Literal["lower", "higher"]
+Unit = Literal["ratio", "points"]
+"""`ratio` is a bare number, mostly 0..1; `points` run to 100 and are shown with two decimals."""
+
+
+class Metric(Record):
+    """One row of a scorer's table."""
+
+    name: str = Field(min_length=1)
+    label: str = Field(min_length=1)
+    """As people read it: short enough for a table's heading."""
+    unit: Unit = "ratio"
+    direction: Direction
+    range: tuple[float, float] = (0.0, 1.0)
+    definition: str = Field(min_length=1)
+    """One plain sentence: formula and empty case."""
+    signature: str
+    """Every choice that can move the value; different signatures do not compare."""
+    tasks: tuple[SampleTask, ...]
+    parts: tuple[str, ...] = ()
+    """Of a composite: the metrics it is the mean of, in points. It has no value of a single sample."""
+    parts_needed: int = 0
+    """So many parts must be scored, or there is no composite."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Metric:
+        if self.range[0] >= self.range[1]:
+            raise ValueError(f"metric {self.name}: range {self.range}, expected low below high")
+        if self.parts and not 1 <= self.parts_needed <= len(self.parts):
+            raise ValueError(
+                f"metric {self.name}: parts_needed {self.parts_needed} of {len(self.parts)} parts"
+            )
+        return self
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self.direction == "higher"
+
+    @property
+    def worst(self) -> float:
+        """The value of a sample that failed."""
+        return self.range[0] if self.higher_is_better else self.range[1]
+
+    @property
+    def heading(self) -> str:
+        """The label with which end is best: `text NED (low)`; a composite in points needs no such hint."""
+        hint = "high" if self.higher_is_better else "low"
+        return self.label if self.unit == "points" else f"{self.label} ({hint})"
+
+    def points(self, value: float) -> float:
+        """`value` on the common scale of 0 to 100, where 100 is best."""
+        if self.unit == "points" and self.range == (0.0, 100.0) and self.higher_is_better:
+            return value
+        low, high = self.range
+        share = value if (low, high) == (0.0, 1.0) else (value - low) / (high - low)
+        return 100 * (share if self.higher_is_better else 1 - share)
+
+    def shown(self, value: float) -> str:
+        """The value as a table prints it."""
+        return f"{value:.2f}" if self.unit == "points" else f"{value:.4f}"
+
+
+class Note(Record):
+    """What a reader must know of one scored element: which, its value, why, and what can be done."""
+
+    element: str
+    """`table 3`, `formula 0`, or the metric's whole part of the sample: `page`."""
+    value: float | None = None
+    reason: str
+    next_step: str = ""
+
+
+class Sample(Protocol):
+    """A crop or a page, as everything beyond the suites sees it."""
+
+    @property
+    def sample_id(self) -> str: ...
+    @property
+    def task(self) -> SampleTask: ...
+    @property
+    def image_path(self) -> str | None:
+        """Absolute; `None` where `fault` says why there is none."""
+
+    @property
+    def image_sha256(self) -> str: ...
+    @property
+    def attributes(self) -> Mapping[str, bool | int | str]: ...
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the sample's image; the sample then fails, and others run."""
+
+    @property
+    def truth(self) -> str | Mapping[str, object]:
+        """Text of a crop, annotation of a page: what a scorer holds an answer against."""
+
+    @property
+    def reference_sha(self) -> str:
+        """Digest of the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One repeat of one sample. A failed answer has no usable text, and `failed` says so."""
+
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One metric of one answer. `value` is `None` where the metric does not apply; `reason` then says why.
+
+    `counts` are the sufficient statistics to aggregate it again.
+    """
+
+    metric: str
+    value: float | None
+    counts: Mapping[str, float] = field(default_factory=dict)
+    reason: str | None = None
+    notes: tuple[Note, ...] = ()
+
+
+class Scored(Protocol):
+    """A score, of whatever record, as far as averages need it."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def value(self) -> float | None: ...
+
+
+class Scorer(ABC):
+    """Judges answers to samples of its tasks. Subclasses give `name`, `metrics` and `score`.
+
+    A scorer keeps nothing of a sample: equal answers to equal samples have equal scores, so the caller scores
+    them once.
+    """
+
+    name: str
+    """As a suite's TOML names it."""
+    metrics: tuple[Metric, ...]
+    """The table. The first metric of a task is its headline."""
+
+    @abstractmethod
+    def score(self, sample: Sample, answers: Sequence[Answer]) -> list[list[Score]]:
+        """Scores of each answer, in order: every repeat of one strategy on one sample.
+
+        One score for each metric of the sample's task that is no composite. A failed answer scores worst.
+        """
+
+    def score_all(self, batch: Sequence[tuple[Sample, Sequence[Answer]]]) -> list[list[list[Score]]]:
+        """`score` of each, for scorers that do better on many samples at once."""
+        return [self.score(sample, answers) for sample, answers in batch]
+
+    def signatures(self) -> dict[str, str]:
+        """Metric name -> signature as this machine computes it; composites too."""
+        return {metric.name: metric.signature for metric in self.metrics}
+
+    def aggregate(self, scores: Iterable[Scored]) -> dict[str, float]:
+        """Metric name -> mean over its scored samples, failed ones as worst; absent when none was scored."""
+        values: dict[str, list[float]] = {}
+        for score in scores:
+            if score.value is not None:
+                values.setdefault(score.metric, []).append(score.value)
+        own = {metric.name for metric in self.metrics}
+        return {name: sum(column) / len(column) for name, column in sorted(values.items()) if name in own}
