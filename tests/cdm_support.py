@@ -8,24 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-from oracles.official_cdm import imagemagick
-
-from gravbench.omnidocbench.cdm import DEBIAN_PACKAGES, CdmPair
+from gravbench.omnidocbench.cdm import CdmPair
 from gravbench.omnidocbench.cdm.render import Engine, Source
 from gravbench.omnidocbench.cdm.sandbox import Limits
 from gravbench.omnidocbench.cdm.score import CdmResult
 from gravbench.omnidocbench.cdm.tokenise import tokenise
 
 GOLDEN = Path(__file__).parent / "golden" / "omnidoc" / "function_cases.jsonl"
-
-needs_tex = pytest.mark.skipif(
-    shutil.which("pdflatex") is None or shutil.which("gs") is None,
-    reason=f"not run: pdflatex or gs is missing; install {' '.join(DEBIAN_PACKAGES)}",
-)
-needs_imagemagick = pytest.mark.skipif(
-    imagemagick() is None, reason="not run: no ImageMagick to compare with; install imagemagick"
-)
 
 
 @cache

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdm_support import needs_imagemagick, needs_tex, source_of
+from cdm_support import source_of
 from oracles import official_cdm
 from oracles.formulas import distinct_pairs
+from system_packages import needs_imagemagick, needs_tex
 
 from gravbench.omnidocbench.cdm import CdmPair, find_tools, score_pairs
 from gravbench.omnidocbench.cdm.match import _token_cost

@@ -32,11 +32,15 @@ def exported(folder: str | Path) -> bytes:
 
 
 def command(*arguments: str, limit_bytes: int | None = None) -> subprocess.Popen[bytes]:
-    """The command in its own process, optionally on a disk that takes only `limit_bytes` a file."""
+    """The command in its own process, optionally on a disk that takes only `limit_bytes` a file.
+
+    It can be interrupted wherever the tests run: a shell's background job hands down an ignored SIGINT.
+    """
     limit = (
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_bytes}, {limit_bytes}));" if limit_bytes else ""
     )
-    script = f"import resource; {limit} from gravbench.cli import main; main()"
+    heard = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = f"import resource, signal; {heard}; {limit} from gravbench.cli import main; main()"
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         stdout=subprocess.PIPE,

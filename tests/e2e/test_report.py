@@ -15,6 +15,7 @@ import pytest
 from browser_timing import WATCH, browser, interactive_ms
 from lxml import html
 from report_support import HOSTILE, chromium, document_of, dumped_dom, loaded, plain_records, record_of
+from system_packages import needs_chromium
 
 from gravbench.cli.entry import run_command_line
 from gravbench.reporting.gallery import SampleSource
@@ -35,8 +36,6 @@ folder, page = map(Path, sys.argv[1:])
 page.write_text(render_report(build_document([large_input(folder)])))
 """
 """In a process of its own, so that its memory is its own."""
-
-needs_chromium = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,13 @@ import numpy as np
 import PIL
 import pytest
 from PIL import features
+from system_packages import needs_fonts
 
 from gravbench.imaging import load_image
 from gravbench.suites.manifest import list_suites, load_samples, load_suite
 from gravbench.suites.samples import Sample
 from gravbench.workshop.shipped_suites import build_crops_mini
-from gravbench.workshop.synth.lettering import is_unseen, missing_fonts
+from gravbench.workshop.synth.lettering import is_unseen
 from gravbench.workshop.synth.sentences import split_of
 
 
@@ -70,9 +71,7 @@ def _drawn_with() -> dict[str, str | None]:
     }
 
 
-@pytest.mark.skipif(
-    bool(missing_fonts()), reason=f"missing fonts: {sorted({f.package for f in missing_fonts()})}"
-)
+@needs_fonts
 def test_generator_rebuilds_the_shipped_suite(tmp_path: Path, samples: tuple[Sample, ...]) -> None:
     """Ground truth and pixels are equal with the recorded renderers.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import features
+from system_packages import needs_fonts
 
 from gravbench.imaging import load_image
 from gravbench.pages.regions import PageSample
@@ -17,12 +18,7 @@ from gravbench.suites.manifest import PageSet, Suite, load_suite
 from gravbench.suites.page_folder import read_page_folder
 from gravbench.suites.status import verify_suite
 from gravbench.workshop.shipped_suites import PageJob, mini_pages, shuffled_line, shuffled_pages, write_pages
-from gravbench.workshop.synth.lettering import missing_fonts
 from gravbench.workshop.synth.sentences import split_of
-
-needs_fonts = pytest.mark.skipif(
-    bool(missing_fonts()), reason=f"missing fonts: {sorted({f.package for f in missing_fonts()})}"
-)
 
 
 def opened(name: str) -> OpenedSuite:

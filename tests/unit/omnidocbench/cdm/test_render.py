@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cdm_support import engine, needs_imagemagick, needs_tex, raw_source, source_of
+from cdm_support import engine, raw_source, source_of
 from oracles import formulas, official_cdm
+from system_packages import needs_imagemagick, needs_tex
 
 from gravbench.omnidocbench.cdm.render import Rendering, Source, render
 from gravbench.omnidocbench.cdm.sandbox import Limits

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cdm_support import golden_cases, needs_tex
+from cdm_support import golden_cases
+from system_packages import needs_tex
 
 from gravbench.cli.omnidoc_report import ScoreOptions, report_notes, run_scoring
 from gravbench.doctor import check_cdm

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cdm_support import golden_cases, golden_pairs, needs_tex, numbers
+from cdm_support import golden_cases, golden_pairs, numbers
+from system_packages import needs_tex
 
 from gravbench.errors import EngineError
 from gravbench.omnidocbench.cdm import CdmPair, Limits, check_tools, find_tools, score_pairs

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import pytest
 from omnidoc_cases import cases
+from system_packages import needs_latexml
 
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import teds_pair
 from gravbench.omnidocbench.latex_guards import braces_balanced, environments_balanced
 from gravbench.omnidocbench.tables import latex as latex_table
 from gravbench.omnidocbench.tables.latex import MAX_SOURCE_CHARS, latex_to_html, latexml_available
-
-needs_latexml = pytest.mark.skipif(
-    not latexml_available(), reason="LaTeXML (Debian: latexml) is not installed"
-)
 
 
 @needs_latexml

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from system_packages import needs_fonts
 
 from gravbench.errors import DataError, UsageError
 from gravbench.workshop.synth import (
@@ -19,12 +20,10 @@ from gravbench.workshop.synth import (
     render_letters,
     target_units,
 )
-from gravbench.workshop.synth.lettering import is_unseen, load_font, missing_fonts
+from gravbench.workshop.synth.lettering import is_unseen, load_font
 from gravbench.workshop.synth.sentences import sentences, split_of
 
-pytestmark = pytest.mark.skipif(
-    bool(missing_fonts()), reason=f"Debian fonts not installed: {[face.package for face in missing_fonts()]}"
-)
+pytestmark = needs_fonts
 COUNTS = {"short": 60, "line": 60, "paragraph": 30, "table": 40, "formula": 30}
 
 

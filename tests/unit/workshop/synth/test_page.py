@@ -2,17 +2,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from system_packages import needs_fonts
 
 from gravbench.imaging import bytes_digest
 from gravbench.omnidocbench.ground_truth import read_page
 from gravbench.pages.annotations import CATEGORY_LABELS
 from gravbench.workshop.synth.crop import shuffled_pair
-from gravbench.workshop.synth.lettering import missing_fonts
 from gravbench.workshop.synth.page import COLUMN_WIDTH, SynthPage, render_page
 
-pytestmark = pytest.mark.skipif(
-    bool(missing_fonts()), reason=f"missing fonts: {sorted({f.package for f in missing_fonts()})}"
-)
+pytestmark = needs_fonts
 
 
 @pytest.fixture(scope="module")

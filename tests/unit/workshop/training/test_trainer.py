@@ -1,16 +1,16 @@
 """A training run continues where it stopped, is a function of its seed, and takes foreign checkpoints in."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from system_packages import needs_fonts
 
 from gravbench.cli.train_command import parse_duration
 from gravbench.errors import EngineError, UsageError
-from gravbench.workshop.training import adopt
+from gravbench.workshop.training import checkpoints
 from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
 from gravbench.workshop.training.optimizer import KINDS, Curriculum, orthogonalise
 from gravbench.workshop.training.trainer import Trainer, TrainOptions, train
@@ -32,6 +32,7 @@ def weights(t: Trainer) -> torch.Tensor:
     return torch.cat([p.detach().reshape(-1) for p in t.model.parameters()])
 
 
+@needs_fonts
 def test_a_resumed_run_takes_the_step_the_uninterrupted_one_takes(tmp_path: Path) -> None:
     whole, cut = trainer(tmp_path / "a"), trainer(tmp_path / "b")
     for _ in range(2):
@@ -45,6 +46,7 @@ def test_a_resumed_run_takes_the_step_the_uninterrupted_one_takes(tmp_path: Path
     assert torch.equal(weights(whole), weights(resumed))
 
 
+@needs_fonts
 def test_steps_lower_the_loss(tmp_path: Path) -> None:
     t = trainer(tmp_path)
     t.progress.trained_s = 0.1 * t.options.budget_s
@@ -52,6 +54,7 @@ def test_steps_lower_the_loss(tmp_path: Path) -> None:
     assert losses[-1] < 0.95 * losses[0]
 
 
+@needs_fonts
 def test_train_leaves_a_checkpoint_a_state_and_a_log(tmp_path: Path) -> None:
     checkpoint = train(replace(options(tmp_path), budget_s=0.5, curriculum=Curriculum(vision_only=1.0)))
     assert (checkpoint / "model.safetensors").is_file()
@@ -65,7 +68,7 @@ def test_training_leaves_the_terminal_to_its_own_log(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_initial_checkpoint(tmp_path / "source", shape=MICRO, seed=0)
-    adopt.adopt_checkpoint(tmp_path / "source", tmp_path / "run" / "checkpoint", block=8)
+    checkpoints.adopt_checkpoint(tmp_path / "source", tmp_path / "run" / "checkpoint", block=8)
     Trainer(options(tmp_path / "run")).save()
     assert capfd.readouterr() == ("", "")
 
@@ -76,7 +79,7 @@ def test_weights_of_another_shape_are_not_trained_on(tmp_path: Path) -> None:
     config["text_config"]["intermediate_size"] *= 2
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(EngineError, match=r"tensor \S+ has shape .*and \d+ more"):
-        adopt.load_for_training(tmp_path, torch.float32)
+        checkpoints.load_for_training(tmp_path, torch.float32)
 
 
 def test_a_truncated_state_is_one_clear_error(tmp_path: Path) -> None:
@@ -90,11 +93,10 @@ def test_a_truncated_state_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_a_checkpoint_without_mask_token_gets_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_initial_checkpoint(tmp_path / "source", shape=MICRO, seed=0)
-    monkeypatch.setattr(adopt, "MASK", "<|other mask|>")
-    monkeypatch.setattr(sys.modules["gravbench.workshop.training.checkpoints"], "MASK", "<|other mask|>")
-    adopt.adopt_checkpoint(tmp_path / "source", tmp_path / "target", block=32)
+    monkeypatch.setattr(checkpoints, "MASK", "<|other mask|>")
+    checkpoints.adopt_checkpoint(tmp_path / "source", tmp_path / "target", block=32)
     fields = json.loads((tmp_path / "target" / "block_diffusion.json").read_text())
-    model, tokenizer, _ = adopt.load_for_training(tmp_path / "target", torch.float32)
+    model, tokenizer, _ = checkpoints.load_for_training(tmp_path / "target", torch.float32)
     assert fields["bd_size"] == 32
     assert fields["mask_id"] == tokenizer.convert_tokens_to_ids("<|other mask|>") == len(tokenizer) - 1
     assert len(model.get_input_embeddings().weight) > fields["mask_id"]
@@ -102,7 +104,7 @@ def test_a_checkpoint_without_mask_token_gets_one(tmp_path: Path, monkeypatch: p
 
 def test_a_folder_that_is_no_checkpoint_names_the_missing_file(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"config\.json is missing"):
-        adopt.load_for_training(tmp_path, torch.float32)
+        checkpoints.load_for_training(tmp_path, torch.float32)
 
 
 def test_zero_processes_are_refused(tmp_path: Path) -> None:
