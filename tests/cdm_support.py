@@ -10,9 +10,9 @@ from typing import Any
 
 from gravbench.omnidocbench.cdm import CdmPair
 from gravbench.omnidocbench.cdm.render import Engine, Source
-from gravbench.omnidocbench.cdm.sandbox import Limits
 from gravbench.omnidocbench.cdm.score import CdmResult
 from gravbench.omnidocbench.cdm.tokenise import tokenise
+from gravbench.omnidocbench.cdm.tools import Limits
 
 GOLDEN = Path(__file__).parent / "golden" / "omnidoc" / "function_cases.jsonl"
 

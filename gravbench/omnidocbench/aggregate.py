@@ -1,4 +1,7 @@
-"""Rows -> `all`, `group` and `page` values under the official names (OmniDocBench v1.6, "aggregation")."""
+"""Rows -> `all`, `group` and `page` values under the official names, and Overall (OmniDocBench v1.6).
+
+Overall is ((1 - text edit) * 100 + TEDS * 100 + CDM * 100) / 3, 100 is perfect; there is none without all parts.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gravbench.omnidocbench.averages import EditCount, mean, page_distances, summarize_edits
 from gravbench.omnidocbench.evaluation import Evaluation
-from gravbench.omnidocbench.matching.rows import OrderRow, Row, attributes_of
+from gravbench.omnidocbench.matching.lines import OrderRow, Row, attributes_of
 
 ELEMENTS = ("text_block", "display_formula", "table", "reading_order")
 EDIT = "Edit_dist"
@@ -161,3 +163,93 @@ def aggregate(evaluation: Evaluation) -> dict[str, ElementScores]:
         ),
         "reading_order": _order_element(orders, labels),
     }
+
+
+TEXT_SIGNATURE = "ned|unit:char|norm:omnidoc16-text|agg:ALL_page_avg|match:omnidoc16-quick|v:1"
+FORMULA_SIGNATURE = "ned|unit:char|norm:omnidoc16-formula|agg:ALL_page_avg|match:omnidoc16-formula|v:1"
+TABLE_SIGNATURE = "ned|unit:char|norm:omnidoc16-html|agg:ALL_page_avg|match:omnidoc16-table|v:1"
+
+
+@dataclass(frozen=True, slots=True)
+class EditCount:
+    """Edits of one row and its longer side in characters. `edits` is None when both sides are empty."""
+
+    page: str
+    edits: int | None
+    upper: int
+
+
+def page_distances(counts: Iterable[EditCount]) -> dict[str, float]:
+    """Page -> sum of edits / sum of longer sides, by page name; pages without characters are left out."""
+    sums: dict[str, tuple[int, int]] = {}
+    for count in counts:
+        edits, upper = sums.get(count.page, (0, 0))
+        sums[count.page] = (edits + (count.edits or 0), upper + count.upper)
+    return {page: edits / upper for page, (edits, upper) in sorted(sums.items()) if upper}
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Arithmetic mean; None for no values."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total / len(values) if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class EditSummary:
+    """`ALL_page_avg` is the leaderboard number of text and reading order. None: nothing to average."""
+
+    all_page_avg: float | None
+    edit_whole: float | None
+    edit_sample_avg: float | None
+
+    def official(self) -> dict[str, float | str | None]:
+        """Official names; the string "NaN" alone when there was nothing to compare."""
+        if self.all_page_avg is None:
+            return {"ALL_page_avg": "NaN"}
+        return {
+            "ALL_page_avg": self.all_page_avg,
+            "edit_whole": self.edit_whole,
+            "edit_sample_avg": self.edit_sample_avg,
+        }
+
+
+def summarize_edits(counts: Sequence[EditCount]) -> EditSummary:
+    """Mean of page distances, pooled distance, and mean of row distances."""
+    upper = sum(count.upper for count in counts)
+    return EditSummary(
+        mean(list(page_distances(counts).values())),
+        sum(count.edits or 0 for count in counts) / upper if upper else None,
+        mean([count.edits / count.upper for count in counts if count.edits is not None]),
+    )
+
+
+OVERALL_SIGNATURE = "overall|parts:text_ned+teds+cdm|agg:page|v:1"
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """`exact` from the parts as they are; `leaderboard` from parts rounded first, as published.
+
+    Both None when a part is missing; `missing` then names what.
+    """
+
+    exact: float | None
+    leaderboard: float | None
+    missing: tuple[str, ...]
+
+
+def overall(*, text_edit: float | None, teds: float | None, cdm: float | None) -> Overall:
+    """Composite of text edit distance (0..1, 0 best), TEDS and CDM (0..1, 1 best), each a page average.
+
+    The leaderboard rounds text edit to 3 decimals, TEDS and CDM to 3 decimals on the 0..100 scale, so the
+    two values differ by up to about 0.017.
+    """
+    parts = {"text_block.Edit_dist": text_edit, "table.TEDS": teds, "display_formula.CDM": cdm}
+    missing = tuple(name for name, value in parts.items() if value is None)
+    if text_edit is None or teds is None or cdm is None:
+        return Overall(None, None, missing)
+    exact = ((1.0 - text_edit) * 100.0 + cdm * 100.0 + teds * 100.0) / 3.0
+    rounded = ((1.0 - round(text_edit, 3)) * 100.0 + round(cdm * 100.0, 3) + round(teds * 100.0, 3)) / 3.0
+    return Overall(exact, rounded, ())

@@ -8,8 +8,7 @@ from typing import Any
 
 from gravbench.metrics import repetition
 from gravbench.metrics.formula_tree import formula_tree_score
-from gravbench.omnidocbench import averages, overall
-from gravbench.omnidocbench.aggregate import ELEMENTS, ElementScores, aggregate
+from gravbench.omnidocbench.aggregate import ELEMENTS, TABLE_SIGNATURE, ElementScores, aggregate, overall
 from gravbench.omnidocbench.evaluation import Evaluation
 from gravbench.omnidocbench.metric_table import METRICS
 
@@ -28,7 +27,7 @@ def signatures() -> dict[str, str]:
     """Metric -> every choice that can move it."""
     return {
         **{metric.name: metric.signature for metric in METRICS},
-        "table_Edit_dist": averages.TABLE_SIGNATURE,
+        "table_Edit_dist": TABLE_SIGNATURE,
         "surplus": repetition.SIGNATURE,
     }
 
@@ -52,7 +51,7 @@ def summarize(scores: Mapping[str, ElementScores]) -> dict[str, Any]:
             "page_denominator": scores[element].denominators.get(metric),
             "notebook_value": None if value is None else value * factor,
         }
-    total = overall.overall(
+    total = overall(
         text_edit=raw["text_block_Edit_dist"], teds=raw["table_TEDS"], cdm=raw["display_formula_CDM"]
     )
     return {

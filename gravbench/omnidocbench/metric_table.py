@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gravbench.omnidocbench.averages import FORMULA_SIGNATURE, TEXT_SIGNATURE
-from gravbench.omnidocbench.overall import SIGNATURE as OVERALL_SIGNATURE
+from gravbench.omnidocbench.aggregate import FORMULA_SIGNATURE, OVERALL_SIGNATURE, TEXT_SIGNATURE
 from gravbench.scorers.contract import Metric
 
 TEXT, FORMULA, FORMULA_CDM = "text_block_Edit_dist", "display_formula_Edit_dist", "display_formula_CDM"

@@ -1,18 +1,23 @@
-"""One page: Markdown in, rows out (OmniDocBench v1.6, end to end without rendering)."""
+"""One page: Markdown in, rows out (OmniDocBench v1.6, end to end without rendering).
+
+No clock decides anything here. Work is counted and turned into seconds of the official pure Python code on an
+ordinary core; from a twentieth of an official limit on the place is reported, because the official workers
+share one interpreter (13 threads by default) and machines differ.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gravbench.errors import DataError
 from gravbench.metrics.edit_distance import edit_distance
 from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import TedsResult, teds_pair
-from gravbench.omnidocbench.clock_limits import ClockLimit, matching_limits, teds_limits
-from gravbench.omnidocbench.formulas.inputs import RESCUED, candidate_pool
+from gravbench.omnidocbench.formulas.assignments import RESCUED, candidate_pool
 from gravbench.omnidocbench.formulas.matrices import matrix_variants
 from gravbench.omnidocbench.formulas.stage import FormulaStage
 from gravbench.omnidocbench.ground_truth import FORMULA, TEXT_CATEGORIES, Page
@@ -20,7 +25,10 @@ from gravbench.omnidocbench.markdown.blocks import PredictionCrashError
 from gravbench.omnidocbench.markdown.candidates import collapse, sanitized
 from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
 from gravbench.omnidocbench.matching.lines import (
+    IGNORED_CATEGORIES,
+    OrderRow,
     PredictedLines,
+    Row,
     SourceKey,
     inline_last,
     predicted,
@@ -31,7 +39,6 @@ from gravbench.omnidocbench.matching.lines import (
 )
 from gravbench.omnidocbench.matching.quick_match import quick_match
 from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
-from gravbench.omnidocbench.matching.rows import IGNORED_CATEGORIES, OrderRow, Row
 from gravbench.omnidocbench.matching.span_repair import compare_mixed_as_text, repair_spans
 from gravbench.omnidocbench.tables.latex import latex_to_html
 from gravbench.omnidocbench.tables.match import TableRow, match_tables
@@ -266,3 +273,49 @@ class PageScorer:
             errors=tuple(errors),
             crash=crash,
         )
+
+
+MERGING_LIMIT_S = 300.0
+TEDS_LIMIT_S = 120.0
+REPORTED_SHARE = 0.05
+_SECONDS_PER_WINDOW = 4e-7
+_SECONDS_PER_NODE_PAIR = 6e-5
+
+
+@dataclass(frozen=True, slots=True)
+class ClockLimit:
+    """One such place: the limit, what the official code would about have needed, what it does beyond."""
+
+    page: str
+    stage: str
+    limit_s: float
+    estimated_s: float
+    otherwise: str
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "page": self.page,
+            "stage": self.stage,
+            "limit_s": self.limit_s,
+            "estimated_s": round(self.estimated_s, 1),
+            "otherwise": self.otherwise,
+        }
+
+
+def _reported(limit: ClockLimit) -> list[ClockLimit]:
+    return [limit] if limit.estimated_s >= REPORTED_SHARE * limit.limit_s else []
+
+
+def matching_limits(page: str, official_windows: int, *, searched: bool) -> list[ClockLimit]:
+    """The merging search of a page, from the windows it reads; one we left out is always reported."""
+    seconds = official_windows * _SECONDS_PER_WINDOW
+    limit = ClockLimit(page, "prediction_merging", MERGING_LIMIT_S, seconds, "chunked assignment")
+    if not searched:
+        return [replace(limit, stage="prediction_merging (left out here: beyond the work budget)")]
+    return _reported(limit)
+
+
+def teds_limits(page: str, table: int, teds: TedsResult) -> list[ClockLimit]:
+    """TEDS and TEDS-S of one table pair, from its numbers of nodes."""
+    seconds = teds.nodes_gt * teds.nodes_pred * _SECONDS_PER_NODE_PAIR
+    return _reported(ClockLimit(page, f"teds of table {table}", TEDS_LIMIT_S, seconds, "score 0"))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gravbench.omnidocbench.aggregate import overall
 from gravbench.omnidocbench.metric_table import (
     FORMULA,
     FORMULA_CDM,
@@ -21,13 +22,12 @@ from gravbench.omnidocbench.metric_table import (
     TEDS_S,
     TEXT,
 )
-from gravbench.omnidocbench.overall import overall
 from gravbench.scorers.contract import Answer, Note, Sample, Score, Scored, Scorer
 
 if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm.rows import Cdm
     from gravbench.omnidocbench.ground_truth import Page
-    from gravbench.omnidocbench.matching.rows import Row
+    from gravbench.omnidocbench.matching.lines import Row
     from gravbench.omnidocbench.page_scorer import PageResult
 
 Key = tuple[str, str | None]

@@ -8,9 +8,8 @@ from typing import Any
 from gravbench.metrics.edit_distance import normalized_distance
 from gravbench.metrics.table_html import normalize_html_table, table_text_lines
 from gravbench.metrics.teds import teds_pair
-from gravbench.omnidocbench.formulas.logic_cases import rewrite_logic_cases
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
-from gravbench.omnidocbench.formulas.split import split_formula
+from gravbench.omnidocbench.formulas.split import rewrite_logic_cases, split_formula
 from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
 from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
 from gravbench.omnidocbench.tables.latex import latex_to_html

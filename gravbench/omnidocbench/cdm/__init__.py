@@ -7,10 +7,15 @@ score.
 """
 
 from gravbench.omnidocbench.cdm.cache import default_cache_dir
-from gravbench.omnidocbench.cdm.check import CdmToolStatus, check_tools
-from gravbench.omnidocbench.cdm.sandbox import Limits
-from gravbench.omnidocbench.cdm.score import CdmPair, CdmResult, score_pairs, signature
-from gravbench.omnidocbench.cdm.tools import DEBIAN_PACKAGES, find_tools, install_command
+from gravbench.omnidocbench.cdm.score import (
+    CdmPair,
+    CdmResult,
+    CdmToolStatus,
+    check_tools,
+    score_pairs,
+    signature,
+)
+from gravbench.omnidocbench.cdm.tools import DEBIAN_PACKAGES, Limits, find_tools, install_command
 
 __all__ = [
     "DEBIAN_PACKAGES",

@@ -7,20 +7,9 @@ before, so the last tokens of a font wrapper around a fraction or an accent stay
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from gravbench.omnidocbench.cdm.braces import closing_index
-from gravbench.omnidocbench.cdm.vocabulary import (
-    ACCENTS,
-    BRACKETED,
-    FRACTIONS,
-    HIDDEN,
-    HIDDEN_PATTERN,
-    HIDDEN_WITH_ARGUMENT,
-    SPANS,
-    STACKS,
-    WRAPPERS,
-)
 
 LEVEL = 15
 """Distance of two palette levels of one channel."""
@@ -172,3 +161,76 @@ class _Walk:
             "}}" if extra else "}",
             *rest,
         ]
+
+
+def names(text: str) -> frozenset[str]:
+    """The blank-separated words of `text`."""
+    return frozenset(text.split())
+
+
+HIDDEN = names(
+    r"\ \\ \index \a & $ \multirow \def \edef \raggedright \url \cr \ensuremath \left \right \mathchoice "
+    r"\scriptstyle \displaystyle \qquad \quad \, \! ~ \boldmath \gdef \today \the"
+)
+"""Draw nothing, take nothing."""
+HIDDEN_WITH_ARGUMENT = names(
+    r"\fontfamily \vphantom \phantom \rowcolor \ref \thesubequation \global \theboldgroup"
+)
+"""Draw nothing, and neither does the group behind them."""
+HIDDEN_PATTERN = re.compile(
+    r"[{}\[\]^_]|\\(?:begin|end)\{.*?\}|\\.*rule.*|\\.*line.*",
+)
+"""Tokens that begin like this draw nothing: brackets, scripts, environment ends, rules and lines."""
+FRACTIONS = frozenset({r"\frac", r"\binom"})
+"""Two groups behind; drawn themselves."""
+STACKS = frozenset({r"\overset", r"\underset", r"\stackrel"})
+"""Two groups behind; not drawn themselves."""
+BRACKETED = frozenset({r"\xrightarrow", r"\xleftarrow", r"\sqrt"})
+"""An optional `[..]` and a group behind; drawn themselves."""
+ACCENTS = names(
+    r"\widetilde \overline \hat \widehat \tilde \Tilde \dot \bar \vec \underline \underbrace \check "
+    r"\breve \Bar \Vec \mathring \ddot \Ddot \dddot \ddddot"
+)
+"""One group behind; drawn themselves."""
+WRAPPERS = names(
+    r"\boldsymbol \pmb \textbf \mathrm \mathbf \mathbb \mathcal \textmd \texttt \textnormal \text "
+    r"\textit \textup \mathop \mathbin \smash \operatorname \textrm \mathfrak \emph \textsf \textsc"
+)
+"""One group behind; not drawn themselves."""
+SPANS = frozenset({r"\multicolumn", r"\multirow"})
+"""Three groups behind, of which the third is drawn."""
+
+_DOTS = names(r"… \ldots \hdots \cdots \dddot \dots \dotsc \dotsi \dotsm \dotso \dotsb \mathellipsis")
+_NAMES = names(
+    "ex ln lg cot mod min max ker hom sec scs csc deg arg log dim exp sin cos tan tanh cosh sinh coth "
+    "arcsin arccos arctan"
+)
+SPELLED = {
+    "--": "- -",
+    "---": "- - -",
+    **dict.fromkeys(_DOTS, ". . ."),
+    **{"\\" + name: rf"\mathrm {{ {' '.join(name)} }}" for name in _NAMES},
+    r"\bmod": r"\mathrm { m o d }",
+    r"\pmod": r"\mathrm { m o d }",
+}
+"""Tokens that are replaced by their letters, so that every letter gets a box of its own."""
+
+
+def closing_index(tokens: Sequence[str], start: int, opening: str = "{", closing: str = "}") -> int:
+    """Index of the token that closes the first bracket opened at or behind `start`.
+
+    `ValueError` when it stays open; -1 when none opens at all, as the OmniDocBench scorer has it (callers
+    there compute with that -1, and so do we).
+    """
+    depth = 0
+    for index in range(start, len(tokens)):
+        token = tokens[index]
+        if token == opening:
+            depth += 1
+        elif token == closing:
+            depth -= 1
+            if depth == 0:
+                return index
+    if depth > 0:
+        raise ValueError(f"{opening!r} at token {start} is never closed")
+    return -1

@@ -1,4 +1,4 @@
-"""Which formulas must not share a TeX run with others.
+"""Sources the tokeniser refuses to parse, and formulas that must not share a TeX run with others.
 
 Errors stay inside their page, but definitions, assignments, counters, files and page breaks could change what
 comes after. A formula whose source contains one of these control words runs alone; hardly any real one does.
@@ -7,8 +7,6 @@ comes after. A formula whose source contains one of these control words runs alo
 from __future__ import annotations
 
 import re
-
-from gravbench.omnidocbench.cdm.guard import environments_nested
 
 _WORDS = (
     # definitions
@@ -56,3 +54,54 @@ def _closes_its_groups(body: str) -> bool:
         if depth < 0:
             return False
     return depth == 0 and environments_nested(body)
+
+
+MAX_CHARS = 20_000
+_ENVIRONMENT = re.compile(r"\\(begin|end)\{([^{}]+)\}")
+_FENCES = ((r"\\left\b", r"\\right\b"), (r"\\\(", r"\\\)"), (r"\\\[", r"\\\]"))
+_ESCAPED = "{}[]()"
+
+
+def parses(source: str, *, tabular: bool = False) -> bool:
+    """True when the source may be parsed: braces and environments fit, and delimiters outside tables."""
+    source = source.strip()
+    if not source:
+        return True
+    if len(source) > MAX_CHARS or not braces_balanced(source) or not environments_nested(source):
+        return False
+    return tabular or _delimiters_paired(source)
+
+
+def braces_balanced(source: str) -> bool:
+    """Braces close in order; a backslash before one of `{}[]()` escapes it."""
+    depth = 0
+    index = 0
+    while index < len(source):
+        char = source[index]
+        if char == "\\" and source[index + 1 : index + 2] and source[index + 1] in _ESCAPED:
+            index += 2
+            continue
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if depth < 0:
+            return False
+        index += 1
+    return depth == 0
+
+
+def environments_nested(source: str) -> bool:
+    """Every `\\end{x}` closes the latest open `\\begin{x}`, and none stays open."""
+    open_names: list[str] = []
+    for kind, name in _ENVIRONMENT.findall(source):
+        if kind == "begin":
+            open_names.append(name)
+        elif not open_names or open_names.pop() != name:
+            return False
+    return not open_names
+
+
+def _delimiters_paired(source: str) -> bool:
+    """Equal counts of `\\left`/`\\right`, `\\(`/`\\)`, `\\[`/`\\]`, and an even number of bare dollars."""
+    for opening, closing in _FENCES:
+        if len(re.findall(opening, source)) != len(re.findall(closing, source)):
+            return False
+    return len(re.findall(r"(?<!\\)\$", source)) % 2 == 0

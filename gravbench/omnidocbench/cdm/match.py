@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from gravbench.omnidocbench.cdm.boxes import Box, Boxes
+from gravbench.omnidocbench.cdm.raster import Box, Boxes
 
 SEED = 2026
 TRIALS = 500

@@ -13,13 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gravbench.omnidocbench.cdm.boxes import Boxes, find_boxes
-from gravbench.omnidocbench.cdm.documents import LARGEST_PAPER, start_paper
 from gravbench.omnidocbench.cdm.hazards import must_run_alone
-from gravbench.omnidocbench.cdm.raster import Page, RasterError, croppable_pages, draw_pages, draw_whole
-from gravbench.omnidocbench.cdm.sandbox import Limits, wipe
-from gravbench.omnidocbench.cdm.tex import PageSpan, SoloRun, run_batch, run_solo
+from gravbench.omnidocbench.cdm.raster import (
+    Boxes,
+    Page,
+    RasterError,
+    croppable_pages,
+    draw_pages,
+    draw_whole,
+    find_boxes,
+)
+from gravbench.omnidocbench.cdm.tex import LARGEST_PAPER, PageSpan, SoloRun, run_batch, run_solo, start_paper
 from gravbench.omnidocbench.cdm.tokenise import Template
+from gravbench.omnidocbench.cdm.tools import Limits, wipe
 
 KILLED = "killed"
 

@@ -11,7 +11,7 @@ from gravbench.omnidocbench.cdm import CdmPair, CdmResult, CdmToolStatus, check_
 from gravbench.omnidocbench.cdm.tokenise import tokenise
 from gravbench.omnidocbench.evaluation import CdmPair as Spelling
 from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
-from gravbench.omnidocbench.matching.rows import Row
+from gravbench.omnidocbench.matching.lines import Row
 
 
 @dataclass(slots=True)

@@ -15,13 +15,13 @@ from typing import Any
 
 import orjson
 
-from gravbench.omnidocbench.cdm.boxes import Boxes
+from gravbench.errors import EngineError
 from gravbench.omnidocbench.cdm.cache import DEFAULT_MAX_BYTES, Cache, digest_key
 from gravbench.omnidocbench.cdm.match import Counts, Glyphs, match, visible
+from gravbench.omnidocbench.cdm.raster import Boxes
 from gravbench.omnidocbench.cdm.render import Engine, Rendering, Source, render
-from gravbench.omnidocbench.cdm.sandbox import Limits
 from gravbench.omnidocbench.cdm.tokenise import Tokenised, tokenise
-from gravbench.omnidocbench.cdm.tools import Tools, find_tools
+from gravbench.omnidocbench.cdm.tools import Limits, Tools, find_tools, install_command, missing_packages
 from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
 
 RECIPE = "1"
@@ -264,3 +264,72 @@ def _result(counts: Counts, reason: str | None, flags: Sequence[str]) -> CdmResu
         reason=reason,
         flags=tuple(sorted(set(flags))),
     )
+
+
+SAME = r"\frac{a}{b}+\sqrt{x_{1}}"
+SAME_CJK = r"面积=长\times 宽"
+KNOWN = (r"\frac{a}{b}", "a/b", 0.667)
+"""Formula, prediction and CDM of the pair that must not give 1."""
+
+
+@dataclass(frozen=True)
+class CdmToolStatus:
+    """`available` is False when CDM must not be scored; `reason` and `hint` then say why and what to do."""
+
+    available: bool
+    reason: str | None = None
+    hint: str | None = None
+    missing_packages: tuple[str, ...] = ()
+    """Debian packages to install, exact names; empty when nothing is known to be missing."""
+    versions: tuple[tuple[str, str], ...] = ()
+    signature: str | None = None
+
+
+def check_tools(*, search_path: str | None = None, limits: Limits | None = None) -> CdmToolStatus:
+    """Find the tools and render the known pairs. Never raises; takes about a second."""
+    try:
+        tools = find_tools(search_path=search_path)
+    except EngineError as error:
+        return CdmToolStatus(False, error.message, error.hint, _packages_of(error))
+    versions = tuple(sorted(tools.versions.items()))
+    reason = _rendering_fault(search_path, limits)
+    if reason is None:
+        return CdmToolStatus(True, versions=versions, signature=signature(tools))
+    absent = missing_packages(tools)
+    return CdmToolStatus(False, reason, _hint(absent), absent, versions)
+
+
+def _packages_of(error: EngineError) -> tuple[str, ...]:
+    return tuple(word for word in (error.hint or "").split()[3:])
+
+
+def _hint(absent: tuple[str, ...]) -> str:
+    if absent:
+        return install_command(absent)
+    return "reinstall the tools: " + install_command()
+
+
+def _rendering_fault(search_path: str | None, limits: Limits | None) -> str | None:
+    """What is wrong with the renderings; `None` when every known value comes out."""
+    known_gt, known_pred, known_value = KNOWN
+    expected = ((SAME, SAME, 1.0), (SAME_CJK, SAME_CJK, 1.0), (known_gt, known_pred, known_value))
+    with tempfile.TemporaryDirectory(prefix="gravbench-cdm-check-") as folder:
+        try:
+            results = score_pairs(
+                [CdmPair(gt, pred) for gt, pred, _ in expected],
+                cache_dir=Path(folder),
+                search_path=search_path,
+                limits=limits,
+            )
+        except OSError as error:
+            return f"the check could not run: {error}"
+    for (gt, pred, value), result in zip(expected, results, strict=True):
+        if abs(result.f1 - value) > 1e-9:
+            return _describe(gt, pred, value, result)
+    return None
+
+
+def _describe(gt: str, pred: str, value: float, result: CdmResult) -> str:
+    kind = "an identical pair" if gt == pred else "a known pair"
+    why = f" ({result.reason})" if result.reason else ""
+    return f"{kind} scores {result.f1} instead of {value}: {gt!r} against {pred!r}{why}"

@@ -28,27 +28,25 @@ from gravbench.omnidocbench.cdm.atoms import (
     Item,
     Mode,
     Script,
+    arguments_of,
     attach_scripts,
     braced,
     convert_chars,
+    direct_text,
+    ends_cell,
     flat,
     glyph,
     group,
-    single,
-    word,
-)
-from gravbench.omnidocbench.cdm.nodes import (
-    arguments_of,
-    direct_text,
-    ends_cell,
     is_ampersand,
     is_braced,
     is_delimited,
     is_row_end,
     node_list,
     quiet_parser,
+    single,
+    word,
 )
-from gravbench.omnidocbench.cdm.vocabulary import names
+from gravbench.omnidocbench.cdm.colour import names
 
 LIMIT_OPERATORS = names("det gcd inf lim liminf limsup max min Pr sup")
 """Printed as `\\operatorname* { l i m }`."""

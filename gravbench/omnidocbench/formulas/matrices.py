@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters, strip_tags
-from gravbench.omnidocbench.formulas.rows import split_rows
+from gravbench.omnidocbench.formulas.split import split_rows
 
 _MATRICES = ("matrix", "bmatrix", "pmatrix", "vmatrix", "Vmatrix", "smallmatrix")
 _ANY_MATRIX = "|".join(_MATRICES)

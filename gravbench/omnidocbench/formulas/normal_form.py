@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from gravbench.omnidocbench.circled import replace_circled
-
 _DELIMITERS = (("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$"))
 _INNER_MATH = re.compile(r"\\\[(.+?)(?<!\\)\\\]|\\\((.+?)(?<!\\)\\\)")
 _THIN_SPACES = re.compile(r"\\[!,;:]")
@@ -171,3 +169,16 @@ def cdm_spelling(latex: str, *, fenced: bool = False) -> str:
         if text.startswith(left) and text.endswith(right):
             text = text[2:-2].strip()
     return strip_tags(text).strip()
+
+
+_COMMAND = re.compile(r"\\textcircled\s*\{\s*([^{}]+?)\s*\}")
+_CHARACTERS = {0x2460 + i: str(i + 1) for i in range(20)}  # nothing above ⑳ (quirk)
+_CHARACTERS |= {0x24D0 + i: chr(ord("a") + i) for i in range(26)}
+_CHARACTERS |= {0x24B6 + i: chr(ord("A") + i) for i in range(26)}
+
+
+def replace_circled(text: str) -> str:
+    """`text` with circled digits 1..20 and letters replaced by the plain ones."""
+    if "\\textcircled" in text:
+        text = _COMMAND.sub(lambda match: match.group(1).strip(), text)
+    return text if text.isascii() else text.translate(_CHARACTERS)

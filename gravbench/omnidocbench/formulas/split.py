@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters, strip_tags
-from gravbench.omnidocbench.formulas.rows import MULTILINE_BEGIN, environment_end, split_cells, split_rows
 
 _ALIGNED = frozenset({"aligned", "align", "align*", "alignedat", "alignedat*"})
 _LOGIC = re.compile(
@@ -215,3 +214,149 @@ def split_formula(source: str) -> tuple[Line, ...]:
         block.suffix_end - 1 if block.suffix_end > 0 else tail.last,
     )
     return tuple(lines)
+
+
+_ROW_TOKEN = re.compile(r"\\begin\{[^}]*\}|\\end\{[^}]*\}|\\\\|[{}]")
+_CELL_TOKEN = re.compile(r"\\begin\{[^}]*\}|\\end\{[^}]*\}|&")
+_MULTILINE_ENVIRONMENTS = (
+    *("array", "aligned", "align", "align*", "alignedat", "alignedat*", "split", "gather", "gather*"),
+    *("gathered", "multline", "multline*", "flalign", "flalign*", "eqnarray", "eqnarray*", "cases"),
+)
+MULTILINE_BEGIN = re.compile(
+    r"\\begin\{(?P<env>"
+    + "|".join(re.escape(name) for name in _MULTILINE_ENVIRONMENTS)
+    + r")\}\s*(?P<extra>(?:\{[^{}]*\}\s*)*)"
+)
+"""A multi-line environment with the brace arguments behind its name; to be used with `match`."""
+
+
+def is_escaped(text: str, index: int) -> bool:
+    """An odd number of backslashes stands right before `index`."""
+    cursor = index
+    while cursor > 0 and text[cursor - 1] == "\\":
+        cursor -= 1
+    return (index - cursor) % 2 == 1
+
+
+def _behind_row_break(text: str, index: int) -> int:
+    r"""Index behind the blanks, the `*` and the `[..]` that may follow a `\\`."""
+    while index < len(text) and text[index].isspace():
+        index += 1
+    if index < len(text) and text[index] == "*":
+        index += 1
+    if index < len(text) and text[index] == "[":
+        closing = text.find("]", index + 1)
+        if closing >= 0:
+            return closing + 1
+    return index
+
+
+def split_rows(body: str, *, escaped_braces: bool = True) -> list[str]:
+    r"""Non-empty rows of `body`, cut at `\\` outside braces and environments.
+
+    `escaped_braces`: a `\{` opens no group. The CDM sanitiser of the official scorer counts it (quirk).
+    """
+    rows: list[str] = []
+    braces = environments = start = position = 0
+    while token := _ROW_TOKEN.search(body, position):
+        position = token.end()
+        kind = token.group()
+        if kind.startswith("\\begin"):
+            environments += 1
+        elif kind.startswith("\\end"):
+            environments = max(0, environments - 1)
+        elif kind == "\\\\":
+            if braces or environments:
+                # only the first backslash is ordinary here; the second may still escape what follows
+                position = token.start() + 1
+                continue
+            rows.append(body[start : token.start()].strip())
+            start = position = _behind_row_break(body, position)
+        elif not (escaped_braces and is_escaped(body, token.start())):
+            braces = braces + 1 if kind == "{" else max(0, braces - 1)
+    rows.append(body[start:].strip())
+    return [row for row in rows if row]
+
+
+def split_cells(row: str) -> list[str]:
+    """Cells of one row, cut at unescaped `&` outside environments; braces do not protect (quirk)."""
+    cells: list[str] = []
+    environments = start = 0
+    for token in _CELL_TOKEN.finditer(row):
+        kind = token.group()
+        if kind.startswith("\\begin"):
+            environments += 1
+        elif kind.startswith("\\end"):
+            environments = max(0, environments - 1)
+        elif not environments and not is_escaped(row, token.start()):
+            cells.append(row[start : token.start()].strip())
+            start = token.end()
+    cells.append(row[start:].strip())
+    return cells
+
+
+def environment_end(text: str, name: str, start: int) -> int:
+    r"""Index of the `\end{name}` that closes an environment whose body begins at `start`; -1 without one."""
+    begin, end = f"\\begin{{{name}}}", f"\\end{{{name}}}"
+    depth, index = 1, start
+    while True:
+        closing = text.find(end, index)
+        if closing < 0:
+            return -1
+        opening = text.find(begin, index, closing)
+        if opening >= 0:
+            depth += 1
+            index = opening + len(begin)
+            continue
+        depth -= 1
+        if depth == 0:
+            return closing
+        index = closing + len(end)
+
+
+_LOOK_AHEAD_CHARS = 200
+
+
+def _lists_statements(body: str, behind: str) -> bool:
+    """More than one row, no alignment; logic in the block or right behind it, or an environment there."""
+    rows = split_rows(body)
+    if len(rows) <= 1 or any(len(split_cells(row)) > 1 for row in rows):
+        return False
+    return has_logic_marker(body) or has_logic_marker(behind) or bool(MULTILINE_BEGIN.match(behind.lstrip()))
+
+
+def _rewritten(text: str) -> tuple[str, bool]:
+    pieces: list[str] = []
+    cursor, changed = 0, False
+    while (begin_at := text.find("\\begin{", cursor)) >= 0:
+        pieces.append(text[cursor:begin_at])
+        begin = MULTILINE_BEGIN.match(text, begin_at)
+        if not begin:
+            cursor = begin_at + len("\\begin{")
+            pieces.append(text[begin_at:cursor])
+            continue
+        name = begin.group("env")
+        body_at = begin.end()
+        end = environment_end(text, name, body_at)
+        if end < body_at:
+            cursor = begin_at
+            break
+        end_tag = f"\\end{{{name}}}"
+        cursor = end + len(end_tag)
+        body, body_changed = _rewritten(text[body_at:end])
+        if name == "cases" and _lists_statements(body, text[cursor : cursor + _LOOK_AHEAD_CHARS]):
+            pieces.append("\\left\\{ \\begin{array}{l} " + body.strip() + " \\end{array} \\right.")
+            changed = True
+        else:
+            pieces += (text[begin_at:body_at], body, end_tag)
+            changed = changed or body_changed
+    pieces.append(text[cursor:])
+    return "".join(pieces), changed
+
+
+def rewrite_logic_cases(latex: str) -> str:
+    """`latex` with statement-listing `cases` blocks as `\\left\\{` arrays; unchanged when there are none."""
+    if "\\begin{cases}" not in latex:
+        return latex
+    text, changed = _rewritten(latex)
+    return text if changed else latex

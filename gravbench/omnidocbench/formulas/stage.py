@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from gravbench.metrics.edit_distance import edit_distance, normalized_distance
-from gravbench.omnidocbench.formulas.inputs import (
+from gravbench.omnidocbench.formulas.assignments import (
     RESCUED,
     FormulaInputs,
+    assign_runs,
     cut_readings,
     formula_inputs,
     in_pool_order,
@@ -24,10 +25,10 @@ from gravbench.omnidocbench.formulas.inputs import (
     reported_kind,
     with_logic_rewritten,
 )
-from gravbench.omnidocbench.formulas.runs import assign_runs
 from gravbench.omnidocbench.ground_truth import FORMULA
 from gravbench.omnidocbench.matching.lines import (
     Predicted,
+    Row,
     SourceKey,
     TruthLines,
     inline_last,
@@ -35,7 +36,6 @@ from gravbench.omnidocbench.matching.lines import (
     split_predictions,
 )
 from gravbench.omnidocbench.matching.quick_match import quick_match
-from gravbench.omnidocbench.matching.rows import Row
 from gravbench.omnidocbench.text import Normalizer
 
 TOLERANCE = 1e-12

@@ -11,17 +11,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gravbench.omnidocbench.markdown.blocks import HTML_TABLE, TABULAR, outermost_blocks
+from gravbench.omnidocbench.markdown.blocks import HTML_TABLE, TABULAR, Finder, blanked, outermost_blocks
 from gravbench.omnidocbench.markdown.candidates import (
     collapse,
     is_arithmetic_cell,
     is_formula_like,
     is_short_label,
     sanitized,
+    split_compound,
+    split_margin,
 )
-from gravbench.omnidocbench.markdown.finder import Finder, blanked
 from gravbench.omnidocbench.markdown.html_text import cell_texts, flattened
-from gravbench.omnidocbench.markdown.margin import split_compound, split_margin
 
 _FENCES = tuple(
     re.compile(pattern, re.MULTILINE)

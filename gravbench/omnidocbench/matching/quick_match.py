@@ -22,9 +22,15 @@ from gravbench.metrics.edit_distance import (
 )
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
 from gravbench.omnidocbench.ground_truth import FORMULA
-from gravbench.omnidocbench.matching.lines import Predicted, PredictedLines, TruthItem, TruthLines
+from gravbench.omnidocbench.matching.lines import (
+    IGNORED_CATEGORIES,
+    Predicted,
+    PredictedLines,
+    Row,
+    TruthItem,
+    TruthLines,
+)
 from gravbench.omnidocbench.matching.merge_search import Merged, merge_predictions
-from gravbench.omnidocbench.matching.rows import IGNORED_CATEGORIES, Row
 
 FURNITURE = 0.25
 """An ignored truth line this close to a prediction takes it out of the pool."""

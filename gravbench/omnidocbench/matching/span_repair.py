@@ -16,8 +16,7 @@ from gravbench.metrics.edit_distance import normalized_distance
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
 from gravbench.omnidocbench.ground_truth import FORMULA
 from gravbench.omnidocbench.markdown.items import Item
-from gravbench.omnidocbench.matching.lines import inline_last
-from gravbench.omnidocbench.matching.rows import FORMULA_KINDS, Row
+from gravbench.omnidocbench.matching.lines import FORMULA_KINDS, Row, inline_last
 from gravbench.omnidocbench.text import Normalizer, inline_as_formula
 
 POOR = 0.45

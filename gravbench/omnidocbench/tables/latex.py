@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gravbench.metrics.table_html import normalize_html_table
-from gravbench.omnidocbench.latex_guards import braces_balanced, environments_balanced
+from gravbench.omnidocbench.text import braces_balanced, environments_balanced
 
 MAX_SOURCE_CHARS = 8000
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zss import Node, simple_distance
 
-from gravbench.metrics.formula_tree import MAX_CHARS, formula_tree_score
-from gravbench.metrics.latex_tree import LatexTree, parse_latex_tree
+from gravbench.metrics.formula_tree import MAX_CHARS, LatexTree, formula_tree_score, parse_latex_tree
 
 PIECES = [
     "\\",

@@ -3,9 +3,13 @@ from __future__ import annotations
 import pytest
 from omnidoc_cases import cases, golden
 
-from gravbench.metrics.table_html import normalize_cell_text, normalize_html_table, table_text_lines
+from gravbench.metrics.table_html import (
+    normalize_cell_text,
+    normalize_html_table,
+    normalize_plain_table,
+    table_text_lines,
+)
 from gravbench.metrics.table_markup import MAX_DEPTH, rewrite_markup
-from gravbench.metrics.table_plain import normalize_plain_table
 
 OPEN, CLOSE = '<html><body><table border="1" >', "</table></body></html>"
 

@@ -4,8 +4,7 @@ from typing import Any
 
 from omnidoc_cases import golden
 
-from gravbench.metrics.html_repair import repair_html
-from gravbench.metrics.table_tree import TagCodes, build_tree, find_table
+from gravbench.metrics.table_tree import TagCodes, build_tree, find_table, repair_html
 
 
 def as_list(element: Any, *, root: bool = True) -> list[Any]:

@@ -13,9 +13,8 @@ from omnidoc_support import block, page_object, write_benchmark
 from gravbench.cli.omnidoc_report import ScoreOptions, report_notes, report_title, run_scoring, write_result
 from gravbench.errors import DataError, UsageError
 from gravbench.omnidocbench.document import encode
-from gravbench.omnidocbench.evaluation import score_pages
+from gravbench.omnidocbench.evaluation import locate, names_tried, score_pages
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
-from gravbench.omnidocbench.predictions import locate, names_tried
 from gravbench.suites.manifest import load_suite
 from gravbench.suites.page_folder import name_of_copy
 
@@ -108,7 +107,7 @@ def test_jobs_do_not_change_results() -> None:
 SCRIPT = """
 import hashlib, json, sys
 from pathlib import Path
-from gravbench.omnidocbench.recorded_pages import score_run
+from gravbench.omnidocbench.verification import score_run
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
 folder = Path(sys.argv[1])
 pages = read_pages(read_annotations(folder / "gt.json"), source="gt")

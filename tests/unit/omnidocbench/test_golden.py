@@ -7,8 +7,14 @@ import pytest
 from omnidoc_cases import GOLDEN
 
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
-from gravbench.omnidocbench.recorded_pages import differences, run_differences, score_run
-from gravbench.omnidocbench.verification import KindReport, Tools, verify
+from gravbench.omnidocbench.verification import (
+    KindReport,
+    Tools,
+    differences,
+    run_differences,
+    score_run,
+    verify,
+)
 
 WITHOUT_TOOLS = Tools(latexml=False)
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.official_cdm import true_positives
 
-from gravbench.omnidocbench.cdm.boxes import Box, Boxes
 from gravbench.omnidocbench.cdm.match import Counts, Glyphs, _token_cost, canonical, match, visible
+from gravbench.omnidocbench.cdm.raster import Box, Boxes
 
 
 def glyphs(tokens: str, boxes: list[Box], size: tuple[int, int] = (400, 200)) -> Glyphs:

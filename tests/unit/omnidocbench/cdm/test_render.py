@@ -10,7 +10,7 @@ from oracles import formulas, official_cdm
 from system_packages import needs_imagemagick, needs_tex
 
 from gravbench.omnidocbench.cdm.render import Rendering, Source, render
-from gravbench.omnidocbench.cdm.sandbox import Limits
+from gravbench.omnidocbench.cdm.tools import Limits
 
 pytestmark = needs_tex
 

@@ -10,9 +10,9 @@ from system_packages import needs_latexml
 
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import teds_pair
-from gravbench.omnidocbench.latex_guards import braces_balanced, environments_balanced
 from gravbench.omnidocbench.tables import latex as latex_table
 from gravbench.omnidocbench.tables.latex import MAX_SOURCE_CHARS, latex_to_html, latexml_available
+from gravbench.omnidocbench.text import braces_balanced, environments_balanced
 
 
 @needs_latexml

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gravbench.omnidocbench.cdm.documents import (
+from gravbench.omnidocbench.cdm.hazards import must_run_alone
+from gravbench.omnidocbench.cdm.tex import (
     CROP_PLACEHOLDER,
+    PageSpan,
     batch_document,
+    read_spans,
     single_document,
     start_paper,
 )
-from gravbench.omnidocbench.cdm.hazards import must_run_alone
-from gravbench.omnidocbench.cdm.tex import PageSpan, read_spans
 
 MARK = "GRAVBENCH-1234"
 

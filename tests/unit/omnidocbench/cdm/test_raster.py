@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from oracles.official_cdm import extract
 from PIL import Image
 
-from gravbench.omnidocbench.cdm.boxes import find_boxes
 from gravbench.omnidocbench.cdm.colour import MAX_COLOURS, rgb
-from gravbench.omnidocbench.cdm.raster import Page
+from gravbench.omnidocbench.cdm.raster import Page, find_boxes
 
 
 def blank(width: int = 120, height: int = 90) -> np.ndarray:

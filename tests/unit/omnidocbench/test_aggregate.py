@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.metrics.repetition import find_repetition, measure_surplus
-from gravbench.omnidocbench.averages import EditCount, page_distances, summarize_edits
+from gravbench.omnidocbench.aggregate import EditCount, overall, page_distances, summarize_edits
 from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
-from gravbench.omnidocbench.overall import overall
 
 
 def test_overall_rounds_its_parts_for_the_leaderboard_only() -> None:

@@ -4,8 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.omnidocbench.formulas.inputs import cut_readings, formula_inputs, in_pool_order
-from gravbench.omnidocbench.formulas.runs import assign_runs
+from gravbench.omnidocbench.formulas.assignments import (
+    assign_runs,
+    cut_readings,
+    formula_inputs,
+    in_pool_order,
+)
 from gravbench.omnidocbench.formulas.stage import assign_one_to_one
 from gravbench.omnidocbench.ground_truth import Element
 from gravbench.omnidocbench.markdown.items import Item
