@@ -1,6 +1,6 @@
 """Rows -> `all`, `group` and `page` values under the official names, and Overall (OmniDocBench v1.6).
 
-Overall is ((1 - text edit) * 100 + TEDS * 100 + CDM * 100) / 3, 100 is perfect; there is none without all parts.
+Overall is ((1 - text edit) * 100 + TEDS * 100 + CDM * 100) / 3, 100 is perfect. A missing part: no Overall.
 """
 
 from __future__ import annotations

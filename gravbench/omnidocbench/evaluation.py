@@ -1,4 +1,4 @@
-"""A whole benchmark run: prediction files, pages scored side by side, results in page order for any number of jobs."""
+"""A whole benchmark run: prediction files, pages scored side by side, results in page order for any jobs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The programs CDM needs, their versions, the Debian packages that bring them, and how they are run.
 
-Formulas are strangers' code: each program gets a folder and a process group of its own and hard limits. Limits
-are the kernel's (set by a shell before the program starts, so it is safe with threads) plus one wall-clock limit
-against a process that sleeps.
+Formulas are strangers' code: each program gets a folder and a process group of its own and hard limits.
+Limits are the kernel's (set by a shell before the program starts, so it is safe with threads) plus one
+wall-clock limit against a process that sleeps.
 """
 
 from __future__ import annotations

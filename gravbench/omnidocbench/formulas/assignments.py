@@ -1,4 +1,4 @@
-"""What the formula stage matches (pool, truth line by line, ways to cut predictions), and its dynamic program."""
+"""What the formula stage matches: pool, truth line by line, cuts of predictions; and its dynamic program."""
 
 from __future__ import annotations
 
