@@ -65,6 +65,7 @@ class TransformersLocal:
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise EngineError(f"{folder}: out of memory while loading on {device}") from error
         self._tokenizer = loaded.tokenizer
+        self._unused = loaded.warnings
 
     def describe(self) -> BackendInfo:
         device, dtype, threads = self._settings
@@ -81,7 +82,11 @@ class TransformersLocal:
             eos_token_ids=info.eos_token_ids,
             mask_token_id=info.mask_token_id,
             block_size=info.block_size,
-            warnings=(*assumptions(self._files, self._tokenizer), *_warnings(self._files, self._tokenizer)),
+            warnings=(
+                *assumptions(self._files, self._tokenizer),
+                *_warnings(self._files, self._tokenizer),
+                *self._unused,
+            ),
         )
 
     def check(self, strategies: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gravbench.backends.checkpoint_contents import refuse_foreign_contents
 from gravbench.errors import EngineError
 
 BLOCK_DIFFUSION = "block_diffusion.json"
@@ -27,6 +28,10 @@ _IDENTITY_FILES = (
     "chat_template.jinja",
     *IMAGE_CONFIGS,
     BLOCK_DIFFUSION,
+)
+_OTHER_ENGINE = (
+    "Checkpoints of GLM-OCR and GravityOCR run here. What another engine read can be scored: one Markdown "
+    "file a page, then `gravbench omnidoc --gt OmniDocBench.json --predictions DIR`."
 )
 _COPY_AGAIN = "Copy the whole checkpoint folder again, or name the one that has it with --model."
 
@@ -48,6 +53,8 @@ class CheckpointFiles:
     folder: Path
     config: dict[str, Any]
     weight_files: tuple[Path, ...]
+    tensors: frozenset[str]
+    """Names of all tensors in the weight files."""
     block_diffusion: BlockDiffusion | None
 
     def digest(self) -> str:
@@ -68,7 +75,8 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
     config = read_json(folder / "config.json")
     if config.get("model_type") != "glm_ocr":
         raise EngineError(
-            f"{folder / 'config.json'}: model_type is {config.get('model_type')!r}, expected 'glm_ocr'"
+            f"{folder / 'config.json'}: model_type is {config.get('model_type')!r}, expected 'glm_ocr'",
+            hint=_OTHER_ENGINE,
         )
     for name in ("tokenizer.json", "tokenizer_config.json"):
         read_json(folder / name)
@@ -78,8 +86,8 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
     if not any((folder / name).is_file() for name in IMAGE_CONFIGS):
         raise EngineError(f"{folder / IMAGE_CONFIGS[0]}: missing from the checkpoint", hint=_COPY_AGAIN)
     weight_files = _weight_files(folder)
-    for path in weight_files:
-        _check_safetensors(path)
+    tensors = {name: kind for path in weight_files for name, kind in _stored_tensors(path).items()}
+    refuse_foreign_contents(folder, config, tensors, weights=weight_files[0].name)
     text_config = config.get("text_config")
     if not isinstance(text_config, dict):
         raise EngineError(f"{folder / 'config.json'}: text_config is missing or not an object")
@@ -89,6 +97,7 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
         folder=folder,
         config=config,
         weight_files=weight_files,
+        tensors=frozenset(tensors),
         block_diffusion=read_block_diffusion(path, vocab_size=vocab_size) if path.exists() else None,
     )
 
@@ -127,13 +136,13 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in names)
 
 
-def _check_safetensors(path: Path) -> None:
-    """Read the header, which also states how long the file must be."""
+def _stored_tensors(path: Path) -> dict[str, str]:
+    """Name -> stored type, such as `F32`, from the header, which also states how long the file must be."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(str(path), framework="np") as opened:
-            opened.keys()
+            return {name: str(opened.get_slice(name).get_dtype()) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise EngineError(
             f"{path}: truncated or not a safetensors file ({error})", hint="copy the checkpoint again"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from gravbench.backends.glm.checkpoint import CheckpointFiles
+from gravbench.backends.checkpoint_contents import (
+    refuse_non_finite,
+    refuse_unlike_tensors,
+    unapplied_settings,
+    unread_tensors,
+)
+from gravbench.backends.glm.checkpoint import GENERATION_CONFIG, CheckpointFiles
 from gravbench.backends.glm.end_tokens import read_end_tokens
 from gravbench.backends.glm.image_processor import check_image_processor, open_image_processor
-from gravbench.backends.loaded_tensors import refuse_unlike_tensors
 from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
 
@@ -23,6 +30,8 @@ class Loaded:
     tokenizer: Any
     image_processor: Any
     eos_token_ids: tuple[int, ...]
+    warnings: tuple[str, ...]
+    """What the folder holds and the engine does not use."""
 
 
 class PatchProjection(torch.nn.Module):
@@ -72,6 +81,12 @@ def load(files: CheckpointFiles, *, device: torch.device, dtype: torch.dtype) ->
             f"{folder}: the checkpoint does not load ({type(error).__name__}: {line})"
         ) from error
     refuse_unlike_tensors(info, files.folder)
+    refuse_non_finite(model.named_parameters(), files.folder, dtype=str(dtype).removeprefix("torch."))
+    layers = model.config.text_config.num_hidden_layers
+    warnings = (
+        *unread_tensors(files.tensors, known=_read_or_renamed(model, info, files), layers=layers),
+        *unapplied_settings(files.folder / GENERATION_CONFIG),
+    )
     check_image_processor(image_processor, model.config.vision_config, folder=files.folder)
     visual = model.model.visual
     visual.patch_embed = PatchProjection(visual.patch_embed.proj)
@@ -80,7 +95,21 @@ def load(files: CheckpointFiles, *, device: torch.device, dtype: torch.dtype) ->
         tokenizer=tokenizer,
         image_processor=image_processor,
         eos_token_ids=end_tokens.ids,
+        warnings=warnings,
     )
+
+
+def _read_or_renamed(model: Any, info: Mapping[str, Any], files: CheckpointFiles) -> frozenset[str]:
+    """Tensors of the files that the model has, under their own name or one the loader knows them by.
+
+    What the loader itself calls unexpected is read by nothing, nor is what its class tells it to pass over.
+    """
+    own = set(model.state_dict())
+    passed_over = [re.compile(p) for p in getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ()]
+    unread = set(info["unexpected_keys"]) | {
+        name for name in files.tensors if any(pattern.search(name) for pattern in passed_over)
+    }
+    return frozenset(name for name in files.tensors if name in own or name not in unread)
 
 
 def encode_image(model: Any, pixel_values: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:

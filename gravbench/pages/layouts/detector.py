@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from gravbench.backends.checkpoint_contents import refuse_unlike_tensors
 from gravbench.backends.hub import resolve_model
-from gravbench.backends.loaded_tensors import refuse_unlike_tensors
 from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
 from gravbench.pages.regions import LayoutInfo, PageSample, Region

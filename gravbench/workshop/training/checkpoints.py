@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from gravbench.backends.checkpoint_contents import refuse_unlike_tensors
 from gravbench.backends.glm.image_processor import open_image_processor
-from gravbench.backends.loaded_tensors import refuse_unlike_tensors
 from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
 from gravbench.workshop.training.vocabulary import MASK, build_tokenizer, eos_ids, save_tokenizer

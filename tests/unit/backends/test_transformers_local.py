@@ -303,7 +303,7 @@ def test_weights_that_lack_a_tensor_are_refused(broken: Path) -> None:
     name = next(n for n in sorted(tensors) if "down_proj" in n)
     del tensors[name]
     save_file(tensors, path, metadata={"format": "pt"})
-    with pytest.raises(EngineError, match="lack 1 tensors"):
+    with pytest.raises(EngineError, match="lack 1 tensor "):
         TransformersLocal(broken)
 
 
