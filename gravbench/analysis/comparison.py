@@ -14,15 +14,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, bootstraps, divided
 from gravbench.analysis.identity import Audit, audit
 from gravbench.analysis.loaded import LoadedRun, Unit, design_for
-from gravbench.analysis.pieces import (
-    FORWARDS,
-    ROUNDS,
-    TOKENS,
-    CounterTable,
-    counter_table,
-    paired_ratio,
-    pieces_of,
-)
+from gravbench.analysis.pieces import COUNTER_RATIOS, CounterTable, counter_table, paired_ratio, pieces_of
 from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis, analyse_run
 from gravbench.analysis.speed import decode_ns
@@ -101,12 +93,6 @@ def _listed(ids: frozenset[str]) -> str:
 def _short(value: JsonValue) -> str:
     text = canonical_json(value).decode("utf-8")
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
-
-
-COUNTER_RATIOS: dict[str, tuple[int, int]] = {
-    "tokens_per_round": (TOKENS, ROUNDS),
-    "tokens_per_forward": (TOKENS, FORWARDS),
-}
 
 
 class ArmComparison(Record):
@@ -214,7 +200,7 @@ def comparability_problems(base: LoadedRun, own: LoadedRun) -> list[str]:
 
 
 def counter_intervals(table: CounterTable, design: Design, options: AnalysisOptions) -> dict[str, Interval]:
-    """Paired ratios own / base of tokens per round and per forward; absent where nothing was decoded."""
+    """Paired ratios own / base of `COUNTER_RATIOS`; absent where nothing was decoded, or accepted."""
     statistics = {name: paired_ratio(*pair) for name, pair in COUNTER_RATIOS.items()}
     return bootstraps(table.columns, statistics, design, seed=options.seed, resamples=options.resamples)
 

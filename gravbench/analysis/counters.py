@@ -18,6 +18,12 @@ from itertools import repeat
 from gravbench.records import Counters, Record, Trace
 from gravbench.store.schema import GenRecord
 
+FLOOR_ACCEPTED_PER_ROUND = 0.5
+FLOOR_ACCEPTANCE_RATE = 0.1
+FLOOR_MIN_ROUNDS = 20
+"""A drafter below both, over at least this many rounds, is not drafting: chance alone (loops, runs of one
+character) gives a few tenths of a token a round, and below half a token no draft pays for its forward."""
+
 
 class PositionAcceptance(Record):
     """Draft position `j` (from 1). `conditional` = accepted / reached, P(accepted >= j | accepted >= j - 1).
@@ -235,3 +241,12 @@ def _occupancy(traces: Sequence[Trace]) -> float | None:
 
 def _ratio(numerator: int, denominator: int) -> float | None:
     return numerator / denominator if denominator else None
+
+
+def at_acceptance_floor(counters: CounterSummary) -> bool:
+    """Whether a drafting strategy accepts so little that its drafts look like chance."""
+    if counters.draft_offered == 0 or counters.rounds < FLOOR_MIN_ROUNDS:
+        return False
+    per_round = counters.draft_accepted / counters.rounds
+    rate = counters.draft_accepted / counters.draft_offered
+    return per_round < FLOOR_ACCEPTED_PER_ROUND and rate < FLOOR_ACCEPTANCE_RATE

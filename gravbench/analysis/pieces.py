@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from gravbench.analysis.bootstrap import Floats, Statistic, divided
-from gravbench.records import Record, Rounds
+from gravbench.records import Counters, Record, Rounds
 from gravbench.store.page_schema import PageDetail
 from gravbench.store.schema import GenRecord
 
@@ -112,6 +112,13 @@ TOKENS, ROUNDS, FORWARDS, ACCEPTED = range(4)
 WIDTH = 4
 
 
+COUNTER_RATIOS: dict[str, tuple[int, int]] = {
+    "tau_round": (TOKENS, ROUNDS),
+    "tpf_all": (TOKENS, FORWARDS),
+    "accepted_draft": (ACCEPTED, ROUNDS),
+}
+"""Counter -> the columns of `CounterTable` it is the ratio of."""
+
 Answers = tuple[Piece, ...] | None
 """Answers of one sample; `None` when it failed."""
 
@@ -144,6 +151,23 @@ def counter_table(pairs: Sequence[tuple[Answers, Answers]]) -> CounterTable:
         if counts is not None:
             columns[row] = counts[0]
     return CounterTable(columns=columns, comparable=tuple(comparable), identical=tuple(identical))
+
+
+def whole_table(pairs: Sequence[tuple[Counters | None, Counters | None]]) -> CounterTable:
+    """Counts of (base, own) pairs on everything each side wrote; `None` stands for a failed sample.
+
+    Outputs need not be equal: this is what two models did with the same samples.
+    """
+    columns = np.zeros((len(pairs), 2 * WIDTH))
+    for row, (base, own) in enumerate(pairs):
+        if base is not None and own is not None:
+            columns[row] = [*_totals(base), *_totals(own)]
+    both = tuple(base is not None and own is not None for base, own in pairs)
+    return CounterTable(columns=columns, comparable=both, identical=(False,) * len(pairs))
+
+
+def _totals(c: Counters) -> tuple[int, int, int, int]:
+    return c.decode_tokens, c.rounds, c.decode_forwards, c.draft_accepted
 
 
 def _common_counts(base: Sequence[Piece], own: Sequence[Piece]) -> tuple[Floats, bool] | None:

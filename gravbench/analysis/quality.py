@@ -12,26 +12,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
 from gravbench.analysis.bootstrap import CONFIDENCE, Design, Floats, Interval, Statistic, bootstrap, divided
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
+from gravbench.scorers.contract import Metric
+from gravbench.scorers.registry import metric_table
 from gravbench.store.schema import ScoreRecord
 
 EXACT_CHANGED = 12
 RANDOM_FLIPS = 10_000
 
-OVERALL = "overall"
-CROPS = "crops_overall"
-COMPOSITES: dict[str, tuple[tuple[str, ...], int]] = {
-    OVERALL: (("text_block_Edit_dist", "table_TEDS", "display_formula_CDM"), 3),
-    CROPS: (("text_ned", "table_teds", "formula_ned"), 2),
-}
-"""Composite -> its components, and how many must be scored: OmniDocBench's Overall is whole or absent."""
 
-LOWER_IS_BETTER = ("_ned", "_Edit_dist")
+@cache
+def metric_rows() -> dict[str, Metric]:
+    """Every metric of every scorer here, by name."""
+    return metric_table()
+
+
+def metric_of(name: str) -> Metric:
+    """The metric's row; `NotComparableError` where no scorer here has it."""
+    if name not in metric_rows():
+        raise NotComparableError(
+            f"metric {name!r}: no scorer here has it", hint="Install the package that scored this run."
+        )
+    return metric_rows()[name]
+
+
+def composites() -> dict[str, Metric]:
+    """Metrics that are made of others, in the order of the table."""
+    return {name: metric for name, metric in metric_rows().items() if metric.parts}
+
+
+def is_composite(name: str) -> bool:
+    """Whether a metric is made of others; one that no scorer here has is not."""
+    return name in metric_rows() and bool(metric_rows()[name].parts)
+
+
+def label_of(name: str) -> str:
+    """A metric as people read it; its name where no scorer here has it."""
+    return metric_rows()[name].label if name in metric_rows() else name
+
 
 UnitScores = Sequence[Sequence[ScoreRecord]]
 """Scores of each unit, in the order of the design's rows."""
@@ -66,14 +90,9 @@ class QualityLevel(Record):
     n: int
 
 
-def higher_is_better(metric: str) -> bool:
-    """Distances end in `_ned` or, under their official names, `_Edit_dist`; others are similarities."""
-    return not metric.endswith(LOWER_IS_BETTER)
-
-
 def points(metric: str, value: float) -> float:
-    """A metric value in [0, 1] on the common scale: 100 is best."""
-    return 100 * (value if higher_is_better(metric) else 1 - value)
+    """A metric's value on the common scale: 0 to 100, and 100 is best."""
+    return metric_of(metric).points(value)
 
 
 def quality_differences(
@@ -95,9 +114,9 @@ def quality_differences(
     columns = {metric: _columns(metric, base, own) for metric in metrics}
     columns = {metric: c for metric, c in columns.items() if c[:, [1, 3]].any()}
     parts = {metric: {metric: column} for metric, column in columns.items()}
-    for name, (components, needed) in COMPOSITES.items():
-        scored = {metric: columns[metric] for metric in components if metric in columns}
-        if len(scored) >= needed:
+    for name, composite in composites().items():
+        scored = {metric: columns[metric] for metric in composite.parts if metric in columns}
+        if len(scored) >= composite.parts_needed:
             parts[name] = scored
     found = {
         name: _difference(named, design=design, seed=seed, resamples=resamples, confidence=confidence)
@@ -242,9 +261,9 @@ def quality_levels(
     metrics = sorted({s.metric for unit in scores for s in unit if s.value is not None})
     columns = {metric: _level_columns(metric, scores) for metric in metrics}
     chosen = {metric: [columns[metric]] for metric in metrics}
-    for name, (components, needed) in COMPOSITES.items():
-        scored = [columns[metric] for metric in components if metric in columns]
-        if len(scored) >= needed:
+    for name, composite in composites().items():
+        scored = [columns[metric] for metric in composite.parts if metric in columns]
+        if len(scored) >= composite.parts_needed:
             chosen[name] = scored
     found: dict[str, QualityLevel] = {}
     for name, blocks in chosen.items():

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from gravbench.analysis.bootstrap import CONFIDENCE, METHOD, RESAMPLES, Design
-from gravbench.analysis.counters import CounterSummary, summarise_counters
+from gravbench.analysis.counters import CounterSummary, at_acceptance_floor, summarise_counters
 from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
 from gravbench.analysis.identity import Identity, count_identical
 from gravbench.analysis.loaded import SampleFacts, Unit, data_losses, design_for, plain_facts
@@ -23,12 +23,7 @@ from gravbench.records import SAMPLE_TASKS, Record, SampleTask
 from gravbench.scorers.contract import Metric
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
 
-FLOOR_ACCEPTED_PER_ROUND = 0.5
-FLOOR_ACCEPTANCE_RATE = 0.1
 SHOWN_FAILURES = 3
-FLOOR_MIN_ROUNDS = 20
-"""A drafter below both, over at least this many rounds, is not drafting: chance alone (loops, runs of one
-character) gives a few tenths of a token a round, and below half a token no draft pays for its forward."""
 
 
 class Speedups(Record):
@@ -292,15 +287,6 @@ def _warnings(
         if counters.loops:
             found.append(f"{arm}: {counters.loops} outputs contain a repetition loop")
     return found
-
-
-def at_acceptance_floor(counters: CounterSummary) -> bool:
-    """Whether a drafting strategy accepts so little that its drafts look like chance."""
-    if counters.draft_offered == 0 or counters.rounds < FLOOR_MIN_ROUNDS:
-        return False
-    per_round = counters.draft_accepted / counters.rounds
-    rate = counters.draft_accepted / counters.draft_offered
-    return per_round < FLOOR_ACCEPTED_PER_ROUND and rate < FLOOR_ACCEPTANCE_RATE
 
 
 def _inputs_sha(manifest: Manifest, pairs: Pairs, scores: Sequence[ScoreRecord]) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from gravbench.analysis.bootstrap import METHOD, Interval
 from gravbench.analysis.comparison import ArmComparison, Comparison, FieldDifference
 from gravbench.analysis.identity import Audit
-from gravbench.analysis.quality import COMPOSITES, QualityDifference
+from gravbench.analysis.quality import QualityDifference, is_composite
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
@@ -86,7 +86,7 @@ def _verdict_lines(arm: ArmAnalysis) -> list[str]:
             f"{arm.arm}: {_times(arm.decode, over)} in decoding{request}{page}; {arm.decode.n_pairs} pairs."
         )
     for name, d in arm.quality.items():
-        if name in COMPOSITES:
+        if is_composite(name):
             lines.append(f"{arm.arm}: {name} {_signed(d)} points over {base}{_made_of(d)}.")
     return lines
 
@@ -204,7 +204,7 @@ def _machine_lines(arm: ArmAnalysis) -> list[str]:
 def _sentence(arm: ArmComparison) -> Text:
     name = arm.own_arm if arm.own_arm == arm.base_arm else f"{arm.own_arm} against {arm.base_arm}"
     audit = arm.identity
-    composites = [f"; {n} {_signed(d)} points" for n, d in arm.quality.items() if n in COMPOSITES]
+    composites = [f"; {n} {_signed(d)} points" for n, d in arm.quality.items() if is_composite(n)]
     quality = "".join(composites)
     ratio = f"; speedup over ar {_interval(arm.speedup_ratio, 'x')} of base's" if arm.speedup_ratio else ""
     if arm.speedup_ratio is not None:

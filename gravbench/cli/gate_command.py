@@ -17,7 +17,7 @@ from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
 from gravbench.cli.run_loading import load_with_facts, policy_of, set_up_referee, shipped_reference
 from gravbench.cli.verdict_table import verdict_parts
-from gravbench.errors import GravbenchError, UsageError
+from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.policy import Policy, load_policy
@@ -56,7 +56,7 @@ def gate(
 ) -> int:
     """Judge, print, tell JUnit and GitHub; returns the report's exit code.
 
-    What cannot be loaded is a report too, in every form, before the error is raised.
+    What cannot be loaded is a report too, for JSON, JUnit and GitHub, before the error is raised.
     """
     _clear(junit)
     given = {"--suite": suite, "--model": model, "--data": data, "--referee": referee, "--policy": policy}
@@ -81,7 +81,7 @@ def gate(
         )
     if as_json:
         print_json(canonical_json(report.model_dump(mode="json", by_alias=True, exclude_none=True)))
-    else:
+    elif fault is None:
         print_tables(*verdict_parts(report))
     unwritten = _publish(report, junit)
     if fault is not None:
@@ -148,7 +148,15 @@ def _reference_folder(given: Path | None, run: Path | None) -> Path:
     if given is not None:
         return given
     assert run is not None
-    return shipped_reference(str(RunDirectory(run).manifest().identity["suite"]))
+    suite = str(RunDirectory(run).manifest().identity["suite"])
+    folder = shipped_reference(suite)
+    if not folder.is_dir():
+        raise DataError(
+            f"no reference outputs of suite {suite} ship with gravbench: nothing to hold {run} against",
+            hint=f'Bless the first from a run you vouch for: gravbench bless {run} --reason "..." --to DIR; '
+            f"later runs: gravbench gate RUN --reference DIR/{suite}",
+        )
+    return folder
 
 
 def _rescore(reference: Reference, suite: str | None, data: Path | None) -> GateReport:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gravbench.analysis.mde import DetectableEffect
 from gravbench.cli.output import ArmName
-from gravbench.gate.verdict import MARK, GateReport, Status, by_severity, data_lines
+from gravbench.gate.verdict import MARK, GateReport, Status, data_lines, verdict_rows
 
 _STYLE: dict[Status, str] = {
     "fail": "bold red",
@@ -35,7 +35,7 @@ def verdict_parts(report: GateReport) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold")]
     parts += [Text(f"{name}: {label}", style="bold") for name, label in data_lines(report)]
     parts += [Text(f"- {problem}") for problem in report.problems]
-    shown = [verdict for verdict in by_severity(report) if verdict.status != "off"]
+    shown = verdict_rows(report)
     if shown:
         table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
         for column in ("result", "strategy", "rule"):
@@ -43,7 +43,7 @@ def verdict_parts(report: GateReport) -> list[RenderableType]:
         table.add_column("found", overflow="fold")
         for v in shown:
             mark = Text(MARK[v.status], style=_STYLE[v.status])
-            table.add_row(mark, ArmName(v.arm), Text(v.rule), Text(v.explanation))
+            table.add_row(mark, ArmName(v.arm), Text(v.rule), Text(v.found))
         parts.append(table)
     off = [f"{verdict.arm} {verdict.rule}" for verdict in report.verdicts if verdict.status == "off"]
     if off:

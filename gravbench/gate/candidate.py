@@ -6,39 +6,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import JsonValue
 
 from gravbench.analysis.bootstrap import Design, Floats, ratio
 from gravbench.analysis.comparison import identity_differences, sample_problem
+from gravbench.analysis.counters import summarise_counters
 from gravbench.analysis.groups import groups
 from gravbench.analysis.identity import TAU_FLOAT32, Answer, audit, has_tokens, is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit, run_data
 from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
 from gravbench.analysis.pieces import (
-    FORWARDS,
-    ROUNDS,
-    TOKENS,
+    COUNTER_RATIOS,
     WIDTH,
     CounterTable,
     counter_table,
     paired_ratio,
     pieces_of,
+    whole_table,
 )
 from gravbench.analysis.speed import decode_ns, sub_design, time_design, timed_rows
 from gravbench.arms import identity_base, is_ar, speed_base
 from gravbench.errors import NotComparableError
-from gravbench.gate.policy import CounterRule, CountRule, IdentityRule, Policy
-from gravbench.gate.reference import Reference, ReferenceArm, ReferencePrediction
+from gravbench.gate.policy import NEW_WEIGHTS, CounterRule, CountRule, IdentityRule, Policy
+from gravbench.gate.reference import Reference, ReferenceArm, ReferencePrediction, as_generation
 from gravbench.gate.rules import (
     judge_acceptance,
     judge_accuracy,
     judge_count,
     judge_counter,
+    judge_floor,
     judge_forwards,
     judge_identity,
     judge_speed,
+    judge_warnings,
 )
 from gravbench.gate.verdict import GateReport, Verdict, at_level, outcome_of
 from gravbench.protocols import Referee
+from gravbench.records import Counters
 from gravbench.store.schema import GenRecord
 
 SHOWN_PROBLEMS = 20
@@ -55,6 +59,9 @@ class ArmUnderTest:
     """The reference's `ar` arm for the AR-against-AR null, one of the same batch size if there is one."""
     design: Design
     table: CounterTable
+    """On common tokens."""
+    whole: CounterTable
+    """On all tokens, whatever was written."""
     policy: Policy
     referee: Referee | None
     tau: float
@@ -110,6 +117,8 @@ def candidate_problems(run: LoadedRun, reference: Reference, policies: Mapping[s
     for name, arm in reference.arms.items():
         for d in identity_differences(arm.run.identity, run.manifest.identity, policies[name].must_match):
             problem = f"{d.field} is {d.own}, the reference has {d.base}"
+            if d.field == "model_digest":
+                problem += f": other weights are judged by --policy {NEW_WEIGHTS}"
             if problem not in problems:
                 problems.append(problem)
     own_arms, reference_arms = frozenset(run.arms), frozenset(reference.arms)
@@ -181,16 +190,21 @@ def _accuracy(test: ArmUnderTest) -> list[Verdict]:
     )
 
 
-def _tokens_per_round(test: ArmUnderTest) -> list[Verdict]:
-    return [_counter(test, "tokens_per_round", test.policy.rules.tokens_per_round)]
+def _tau_round(test: ArmUnderTest) -> list[Verdict]:
+    return _counter(test, "tau_round", test.policy.rules.tau_round)
 
 
-def _tokens_per_forward(test: ArmUnderTest) -> list[Verdict]:
-    return [_counter(test, "tokens_per_forward", test.policy.rules.tokens_per_forward)]
+def _tpf_all(test: ArmUnderTest) -> list[Verdict]:
+    return _counter(test, "tpf_all", test.policy.rules.tpf_all)
 
 
-def _counter(test: ArmUnderTest, name: str, rule: CounterRule) -> Verdict:
-    return judge_counter(name, test.table, rule, test.policy, arm=test.arm, design=test.design)
+def _accepted_draft(test: ArmUnderTest) -> list[Verdict]:
+    return [] if is_ar(test.arm) else _counter(test, "accepted_draft", test.policy.rules.accepted_draft)
+
+
+def _counter(test: ArmUnderTest, name: str, rule: CounterRule) -> list[Verdict]:
+    table = test.table if rule.basis == "common" else test.whole
+    return [judge_counter(name, table, rule, test.policy, arm=test.arm, design=test.design)]
 
 
 def _forwards_per_sample(test: ArmUnderTest) -> list[Verdict]:
@@ -213,6 +227,26 @@ def _draft_acceptance(test: ArmUnderTest) -> list[Verdict]:
             design=test.design,
         )
     ]
+
+
+def _acceptance_floor(test: ArmUnderTest) -> list[Verdict]:
+    if is_ar(test.arm):
+        return []
+    base = summarise_counters(as_generation(test.reference, key) for key in test.keys)
+    return [judge_floor(base, summarise_counters(test.run.records(test.arm)), arm=test.arm)]
+
+
+def _warnings(test: ArmUnderTest) -> list[Verdict]:
+    """Of the model, so of one arm for all: the first."""
+    if test.arm != test.run.arms[0]:
+        return []
+    sides = (_said_of(test.reference.run.model), _said_of(test.run.manifest.model))
+    return [judge_warnings(*sides, arm=test.arm)]
+
+
+def _said_of(model: Mapping[str, JsonValue]) -> list[str]:
+    found = model.get("warnings")
+    return [str(text) for text in found] if isinstance(found, list) else []
 
 
 def _failures(test: ArmUnderTest) -> list[Verdict]:
@@ -249,13 +283,16 @@ RULES: dict[str, Callable[[ArmUnderTest], list[Verdict]]] = {
     "token_identity": _token_identity,
     "ar_identity": _ar_identity,
     "accuracy": _accuracy,
-    "tokens_per_round": _tokens_per_round,
-    "tokens_per_forward": _tokens_per_forward,
+    "tau_round": _tau_round,
+    "tpf_all": _tpf_all,
+    "accepted_draft": _accepted_draft,
     "forwards_per_sample": _forwards_per_sample,
     "draft_acceptance": _draft_acceptance,
+    "acceptance_floor": _acceptance_floor,
     "failures": _failures,
     "truncation": _truncation,
     "loops": _loops,
+    "warnings": _warnings,
     "speed": _speed,
 }
 """Rule name, as in a policy, -> its verdicts on one strategy; none where it does not apply."""
@@ -279,10 +316,20 @@ def _under_test(
         null=_null_arm(reference, name),
         design=design,
         table=counter_table(pairs),
+        whole=whole_table(
+            [
+                (arm.counters[unit.sample_id, unit.rep].counters, _counted(unit.records[name]))
+                for unit in run.units
+            ]
+        ),
         policy=policy,
         referee=referee,
         tau=tau,
     )
+
+
+def _counted(record: GenRecord) -> Counters | None:
+    return record.trace.counters if record.status == "ok" and record.trace is not None else None
 
 
 def _null_arm(reference: Reference, name: str) -> ReferenceArm | None:
@@ -295,10 +342,8 @@ def _detectable(test: ArmUnderTest) -> list[DetectableEffect]:
     """Power of the counter rules: from the pairs' own variance, and from this run's spread over samples."""
     effects: list[DetectableEffect] = []
     policy, columns = test.policy, test.table.columns
-    for name, pair, rule in (
-        ("tokens_per_round", (TOKENS, ROUNDS), policy.rules.tokens_per_round),
-        ("tokens_per_forward", (TOKENS, FORWARDS), policy.rules.tokens_per_forward),
-    ):
+    for name, rule in (("tau_round", policy.rules.tau_round), ("tpf_all", policy.rules.tpf_all)):
+        pair = COUNTER_RATIOS[name]
         settings = {"seed": policy.seed, "resamples": policy.resamples}
         paired = log_ratio_se(columns, paired_ratio(*pair), test.design, **settings)
         own = columns[:, [WIDTH + pair[0], WIDTH + pair[1]]]

@@ -1,20 +1,62 @@
-"""The rules of a gate, read from TOML and laid over each other: shipped default, tolerances, --policy."""
+"""The rules of a gate, read from TOML and laid over each other: shipped default, tolerances, --policy.
+
+Nothing in a policy is passed over: a field, rule, metric or name of a run's identity that does not exist
+is refused, for a rule that a typo switches off passes everything.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gravbench.analysis.quality import metric_rows
 from gravbench.errors import UsageError
 from gravbench.gate.verdict import Level
 from gravbench.records import Record
 
 SHIPPED = ("default", "new-weights")
+NEW_WEIGHTS = "new-weights"
+RENAMED = {
+    "tokens_per_round": "tau_round",
+    "tokens_per_forward": "tpf_all",
+}
+"""Rules under the names they had, and their names now."""
 _FOLDER = Path(__file__).resolve().parent
+
+IDENTITY_FIELDS = {
+    "schema": "form of the run folder",
+    "gravbench": "version of this program",
+    "suite": "name of the suite",
+    "suite_version": "its version",
+    "suite_sha": "digest of its manifest and samples",
+    "limit": "how many samples were asked for",
+    "pages": "which pages were asked for",
+    "stratify": "the attribute that samples were spread over",
+    "n_samples": "how many samples were run",
+    "samples_sha": "digest of the samples' names and images",
+    "references_sha": "digest of the ground truth of crops cut from pages",
+    "prompts": "prompt by task",
+    "max_new_tokens": "budget by task",
+    "strategies": "the arms",
+    "seed": "order of the samples, resampling",
+    "threads": "threads of the model",
+    "backend": "what ran the model",
+    "engine": "its version and kernels",
+    "model_digest": "digest of the weights",
+    "device": "cpu or an accelerator",
+    "dtype": "type of the weights in memory",
+    "scorer": "version of the scorer",
+    "assembler": "how a page's Markdown is put together",
+    "layout": "where regions of pages come from",
+    "crop_grid": "pixels that crops of regions are aligned to",
+    "in_flight": "regions of one page under way at once",
+}
+"""What `must_match` may name: the fields of a run's identity, each with its meaning."""
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Points = Annotated[float, Field(ge=0, le=100)]
@@ -47,6 +89,8 @@ class CounterRule(Record):
     level: Level
     margin: Fraction
     min_comparable: Fraction
+    basis: Literal["common", "all"] = "common"
+    """`common`: rounds on the tokens both sides share. `all`: all rounds, whatever was written."""
 
 
 class AcceptanceRule(Record):
@@ -69,6 +113,12 @@ class CountRule(Record):
         return reference + max(self.allowed, int(self.allowed_share * n))
 
 
+class PlainRule(Record):
+    """A rule without numbers."""
+
+    level: Level
+
+
 class SpeedRule(Record):
     """`floor` of the decode speedup over `ar`."""
 
@@ -82,13 +132,16 @@ class Rules(Record):
     token_identity: IdentityRule
     ar_identity: IdentityRule
     accuracy: AccuracyRule
-    tokens_per_round: CounterRule
-    tokens_per_forward: CounterRule
+    tau_round: CounterRule
+    tpf_all: CounterRule
+    accepted_draft: CounterRule
     forwards_per_sample: CounterRule
     draft_acceptance: AcceptanceRule
+    acceptance_floor: PlainRule
     failures: CountRule
     truncation: CountRule
     loops: CountRule
+    warnings: PlainRule
     speed: SpeedRule
 
     def level_of(self, name: str) -> Level:
@@ -118,7 +171,7 @@ class Policy(Record):
 def load_policy(layers: Iterable[str | Path] = ()) -> Policy:
     """The shipped default with `layers` (names of shipped policies, or files) laid over it, in order.
 
-    A layer may hold any part of a policy. Unknown keys and bad values are `UsageError`s naming the file.
+    A layer may hold any part of a policy. Unknown names and bad values are `UsageError`s naming the file.
     """
     paths = [_FOLDER / "default.toml", *map(_path_of, layers)]
     values: dict[str, Any] = {}
@@ -127,13 +180,48 @@ def load_policy(layers: Iterable[str | Path] = ()) -> Policy:
         try:
             policy = Policy.model_validate(values)
         except ValidationError as fault:
-            problem = fault.errors(include_url=False)[0]
-            field = ".".join(map(str, problem["loc"]))
-            raise UsageError(
-                f"{path}: {field}: {problem['msg']}, found {problem['input']!r}",
-                hint="gravbench/gate/default.toml names every rule and its keys.",
-            ) from fault
+            raise _refusal(path, fault) from fault
+        _check_names(path, "must_match", policy.must_match, IDENTITY_FIELDS, "field of a run's identity")
+        metrics = metric_rows()
+        _check_names(path, "rules.accuracy.margins", policy.rules.accuracy.margins, metrics, "metric")
     return policy
+
+
+def _refusal(path: Path, fault: ValidationError) -> UsageError:
+    """The first fault in words; an unknown name with those that are known there."""
+    problem = fault.errors(include_url=False)[0]
+    *place, last = map(str, problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return _unknown(path, ".".join(place) or "top level", last, _known_at(place), "field")
+    return UsageError(
+        f"{path}: {'.'.join([*place, last])}: {problem['msg']}, found {problem['input']!r}",
+        hint="gravbench/gate/default.toml has every rule with its fields and their meaning.",
+    )
+
+
+def _known_at(place: Iterable[str]) -> list[str]:
+    """Names of the fields of the table at `place`."""
+    model: type[BaseModel] = Policy
+    for name in place:
+        inner = model.model_fields[name].annotation
+        if not isinstance(inner, type) or not issubclass(inner, BaseModel):
+            return []
+        model = inner
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _check_names(path: Path, place: str, given: Iterable[str], known: Iterable[str], what: str) -> None:
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise _unknown(path, place, name, names, what)
+
+
+def _unknown(path: Path, place: str, name: str, known: Iterable[str], what: str) -> UsageError:
+    names = list(known)
+    near = [RENAMED[name]] if name in RENAMED else get_close_matches(name, names, n=1)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    return UsageError(f"{path}: {place}: no {what} {name!r}", hint=f"{meant}Known: {', '.join(names)}.")
 
 
 def _path_of(layer: str | Path) -> Path:

@@ -14,12 +14,13 @@ from math import comb
 import numpy as np
 
 from gravbench.analysis.bootstrap import Design, Floats, Interval, Statistic, bootstrap, divided, ratio
+from gravbench.analysis.counters import CounterSummary, at_acceptance_floor
 from gravbench.analysis.identity import Audit
 from gravbench.analysis.pieces import (
     ACCEPTED,
+    COUNTER_RATIOS,
     FORWARDS,
     ROUNDS,
-    TOKENS,
     WIDTH,
     CounterTable,
     paired_ratio,
@@ -36,10 +37,6 @@ from gravbench.gate.policy import (
 )
 from gravbench.gate.verdict import Status, Verdict
 
-PAIRED: dict[str, tuple[int, int]] = {
-    "tokens_per_round": (TOKENS, ROUNDS),
-    "tokens_per_forward": (TOKENS, FORWARDS),
-}
 SHOWN_SAMPLES = 5
 TOO_FEW = "cannot be judged: too few for a bound (fewer than five)"
 
@@ -157,14 +154,14 @@ def _made_of(d: QualityDifference) -> str:
 def judge_counter(
     name: str, table: CounterTable, rule: CounterRule, policy: Policy, *, arm: str, design: Design
 ) -> Verdict:
-    """`tokens_per_round` and `tokens_per_forward`: fails when surely below 1 - margin of the reference."""
+    """`tau_round`, `tpf_all`, `accepted_draft`: fails when surely below 1 - margin of the reference."""
     if table.comparable_share < rule.min_comparable:
         return _too_few(name, table.comparable_share, rule, arm=arm)
-    interval = _interval(table.columns, paired_ratio(*PAIRED[name]), design, policy)
+    interval = _interval(table.columns, paired_ratio(*COUNTER_RATIOS[name]), design, policy)
     if interval is None:
-        return _nothing(name, arm=arm)
+        return _no_ratio(name, table.columns.sum(axis=0), arm=arm)
     limit = 1 - rule.margin
-    base, own = (_plain(table.columns, side * WIDTH, PAIRED[name]) for side in (0, 1))
+    base, own = (_plain(table.columns, side * WIDTH, COUNTER_RATIOS[name]) for side in (0, 1))
     return Verdict(
         rule=name,
         arm=arm,
@@ -173,7 +170,8 @@ def judge_counter(
         limit=limit,
         explanation=(
             f"{own:.3f}, reference {base:.3f}: ratio {interval.value:.4f}, "
-            f"upper bound {_high(interval):.4f}, limit {limit:g}; {sum(table.comparable)} samples"
+            f"upper bound {_high(interval):.4f}, limit {limit:g}; {sum(table.comparable)} samples, "
+            + ("their common tokens" if rule.basis == "common" else "all tokens")
         ),
         numbers={"base": base, "own": own, "low": _low(interval), "high": _high(interval)},
     )
@@ -255,6 +253,36 @@ def judge_acceptance(
         limit=1 - rule.margin,
         explanation=f"below {1 - rule.margin:g} of the reference: {', '.join(fallen)}" if fallen else text,
         numbers={"groups": len(large), "fallen": len(fallen)},
+    )
+
+
+def judge_floor(base: CounterSummary, own: CounterSummary, *, arm: str) -> Verdict:
+    """Fails where drafts are accepted as often as chance accepts them, unless the reference's are too."""
+    low, was_low = at_acceptance_floor(own), at_acceptance_floor(base)
+    found = f"{own.draft_accepted} of {own.draft_offered} draft tokens accepted"
+    if low and not was_low:
+        found += ", as chance would: a wrong mask_id in block_diffusion.json, or not trained to draft"
+    return Verdict(
+        rule="acceptance_floor",
+        arm=arm,
+        status="fail" if low and not was_low else "pass",
+        observed=own.acceptance_rate,
+        explanation=found + (", in the reference as few" if low and was_low else ""),
+        numbers={"offered": own.draft_offered, "accepted": own.draft_accepted},
+    )
+
+
+def judge_warnings(base: Sequence[str], own: Sequence[str], *, arm: str) -> Verdict:
+    """Fails on warnings of the candidate's model that the reference's had not."""
+    new = [text for text in own if text not in base]
+    said = "; ".join(new) if new else "none that the reference's model had not"
+    return Verdict(
+        rule="warnings",
+        arm=arm,
+        status="fail" if new else "pass",
+        observed=len(new),
+        limit=0,
+        explanation=said,
     )
 
 
@@ -354,8 +382,17 @@ def _too_few(name: str, share: float, rule: CounterRule, *, arm: str) -> Verdict
     )
 
 
+def _no_ratio(name: str, sums: Floats, *, arm: str) -> Verdict:
+    """Nothing to lose against passes; a run without the counts that its reference has cannot be judged."""
+    over, under = COUNTER_RATIOS[name]
+    if sums[over] > 0 and not sums[WIDTH + under]:
+        text = "the reference has these counts, the run has none: its engine does not tell its rounds"
+        return Verdict(rule=name, arm=arm, status="missing", explanation=text)
+    return _nothing(name, arm=arm)
+
+
 def _nothing(name: str, *, arm: str) -> Verdict:
-    return Verdict(rule=name, arm=arm, status="pass", explanation="no decode rounds on either side")
+    return Verdict(rule=name, arm=arm, status="pass", explanation="nothing to hold it against")
 
 
 def _plain(columns: Floats, start: int, pair: tuple[int, int]) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
@@ -128,9 +129,8 @@ def step_summary(report: GateReport) -> str:
     if report.verdicts:
         lines += ["| result | strategy | rule | what was found |", "|---|---|---|---|"]
         lines += [
-            f"| {MARK[v.status]} | `{_cell(v.arm)}` | {v.rule} | {_cell(v.explanation)} |"
-            for v in by_severity(report)
-            if v.status != "off"
+            f"| {MARK[v.status]} | `{_cell(v.arm)}` | {v.rule} | {_cell(v.found)} |"
+            for v in verdict_rows(report)
         ]
     lines += ["", *(f"Note: {_cell(notice)}" for notice in report.notices)]
     return "\n".join(lines).rstrip() + "\n"
@@ -155,6 +155,65 @@ def workflow_commands(report: GateReport) -> list[str]:
 def by_severity(report: GateReport) -> list[Verdict]:
     """Verdicts with failures first, otherwise in order."""
     return sorted(report.verdicts, key=lambda v: _ORDER.index(v.status))
+
+
+GROUPS = {
+    "identity": ("token_identity", "ar_identity", "regenerate", "rescore"),
+    "accuracy": ("accuracy",),
+    "counters": ("tau_round", "tpf_all", "accepted_draft", "forwards_per_sample"),
+    "acceptance": ("draft_acceptance", "acceptance_floor"),
+    "counts": ("failures", "truncation", "loops"),
+    "warnings": ("warnings",),
+    "speed": ("speed",),
+}
+"""Groups of rules as they are printed when all of them pass."""
+
+
+class VerdictRow(NamedTuple):
+    """A line of the table of verdicts: one verdict, or a group of rules that all passed."""
+
+    status: Status
+    arm: str
+    rule: str
+    found: str
+
+
+def verdict_rows(report: GateReport) -> list[VerdictRow]:
+    """What terminal and step summary list: every verdict that did not pass, then a line a passing group."""
+    told = [v for v in by_severity(report) if v.status not in {"pass", "off"}]
+    rows = [VerdictRow(v.status, v.arm, v.rule, v.explanation) for v in told]
+    passed: dict[str, list[Verdict]] = {}
+    for verdict in report.verdicts:
+        if verdict.status == "pass":
+            passed.setdefault(_group_of(verdict.rule), []).append(verdict)
+    return rows + [_passed(group, own) for group, own in passed.items()]
+
+
+def _group_of(rule: str) -> str:
+    head = rule.partition(".")[0]
+    return next((group for group, rules in GROUPS.items() if head in rules), head)
+
+
+def _passed(group: str, own: Sequence[Verdict]) -> VerdictRow:
+    """A group in a line; of several verdicts the one closest to its limit stands for all."""
+    arms = ", ".join(dict.fromkeys(v.arm for v in own))
+    if len(own) == 1:
+        return VerdictRow("pass", arms, own[0].rule, own[0].explanation)
+    closest = min(own, key=_room)
+    return VerdictRow(
+        "pass", arms, group, f"{len(own)} verdicts; nearest its limit: {closest.arm} {_short(closest)}"
+    )
+
+
+def _room(verdict: Verdict) -> float:
+    """How far from its limit a verdict passed, in parts of the limit; without numbers as far as can be."""
+    if verdict.observed is None or verdict.limit is None:
+        return inf
+    return abs(verdict.observed - verdict.limit) / max(abs(verdict.limit), 1e-9)
+
+
+def _short(verdict: Verdict) -> str:
+    return f"{verdict.rule}: {verdict.explanation}"
 
 
 def _command(kind: str, title: str, text: str) -> str:

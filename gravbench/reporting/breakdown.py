@@ -214,8 +214,8 @@ def comparison_table(pair: PairPart) -> Table | None:
                 str(arm.n),
                 f"{arm.identity.identical} of {arm.identity.compared}",
                 Cell(text=signed(d), tint=tint_of_points(d)),
-                interval(arm.counters.get("tokens_per_round"), digits=4),
-                interval(arm.counters.get("tokens_per_forward"), digits=4),
+                interval(arm.counters.get("tau_round"), digits=4),
+                interval(arm.counters.get("tpf_all"), digits=4),
                 interval(arm.speedup_ratio, "×"),
                 f"{arm.failed[0]} → {arm.failed[1]}",
             )
@@ -225,8 +225,8 @@ def comparison_table(pair: PairPart) -> Table | None:
         "n",
         "same tokens",
         "points, own − base",
-        "tokens/round, own/base",
-        "tokens/forward, own/base",
+        "tau_round, own/base",
+        "tpf_all, own/base",
         "speedup over ar, own/base",
         "failed",
     )

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 import gravbench
 from gravbench.analysis.bootstrap import METHOD, MIN_FREEDOM
 from gravbench.analysis.comparison import comparability_problems, compare_one, compare_runs
-from gravbench.analysis.counters import summarise_counters
+from gravbench.analysis.counters import at_acceptance_floor, summarise_counters
 from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import LoadedRun, data_caution, run_data
 from gravbench.analysis.quality import quality_levels
 from gravbench.analysis.run_analysis import GROUP_RESAMPLES, AnalysisOptions, ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import request_ns, timed_rows
 from gravbench.analysis.stages import page_ns, stage_sums
-from gravbench.analysis.summary import at_acceptance_floor
 from gravbench.arms import AR, is_ar, speed_base
 from gravbench.errors import GravbenchError
 from gravbench.reporting.document import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.quality import COMPOSITES
+from gravbench.analysis.quality import composites, is_composite
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
@@ -74,12 +74,12 @@ def best_first(document: ReportDocument) -> list[Named]:
 def main_metric(found: Iterable[str]) -> str | None:
     """The first composite there is, else the first metric by name; `None` when nothing is scored."""
     names = metric_order(found)
-    return next((name for name in COMPOSITES if name in names), next(iter(names), None))
+    return next((name for name in composites() if name in names), next(iter(names), None))
 
 
 def metric_order(found: Iterable[str]) -> list[str]:
     """Metrics by name, composites last."""
-    return sorted(found, key=lambda name: (name in COMPOSITES, name))
+    return sorted(found, key=lambda name: (is_composite(name), name))
 
 
 def end_to_end(given: ArmAnalysis | GroupRow) -> SpeedEstimate | None:

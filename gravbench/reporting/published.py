@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from gravbench.analysis.loaded import run_data
-from gravbench.analysis.quality import OVERALL
+from gravbench.omnidocbench.metric_table import OVERALL
 from gravbench.records import Record
 from gravbench.reporting.charts import Named
 from gravbench.reporting.tables import NONE, Cell, Table, interval, number, table

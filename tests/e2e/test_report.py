@@ -88,7 +88,7 @@ def test_a_report_holds_the_run_against_reference_outputs(runs: Path, tmp_path: 
     assert run_command_line([*arguments, "--reference", str(blessed / "smoke")]) == 0
     (gate,) = html.fromstring(out.read_text("utf-8")).xpath("//div[@class='gate']")
     assert gate.xpath("./p/strong/text()") == ["pass"]
-    assert {"token_identity", "tokens_per_round"} <= set(gate.xpath(".//tbody/tr/td[2]/text()"))
+    assert {"token_identity", "tau_round"} <= set(gate.xpath(".//tbody/tr/td[2]/text()"))
 
 
 def test_publish_writes_a_folder_and_the_list(runs: Path, tmp_path: Path) -> None:

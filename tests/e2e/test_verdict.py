@@ -99,7 +99,7 @@ def test_gate_finds_worse_drafts_and_annotates(
     code, out, err = printed(capfd, *arguments, "--policy", str(policy), "--json")
     report = json.loads(out)
     failed = {v["rule"] for v in report["verdicts"] if v["status"] == "fail"}
-    assert (code, failed) == (1, {"tokens_per_round", "tokens_per_forward", "forwards_per_sample"})
+    assert (code, failed) == (1, {"tau_round", "tpf_all", "forwards_per_sample"})
     assert err.count("::error ") == 3
 
 

@@ -4,10 +4,9 @@ import pytest
 from run_support import fake_samples, gen_record, run_fake
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.counters import summarise_counters
+from gravbench.analysis.counters import at_acceptance_floor, summarise_counters
 from gravbench.analysis.loaded import facts_of, load_run
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
-from gravbench.analysis.summary import at_acceptance_floor
 from gravbench.runner.path import write_results
 from gravbench.store.rundir import RunDirectory, finished_pairs
 

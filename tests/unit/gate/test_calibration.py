@@ -151,8 +151,8 @@ def speed_fails(speedup: float) -> Trial:
 @pytest.mark.parametrize(
     ("rule", "trial"),
     [
-        ("tokens_per_round", counter_fails("tokens_per_round", 0.0)),
-        ("tokens_per_forward", counter_fails("tokens_per_forward", 0.0)),
+        ("tau_round", counter_fails("tau_round", 0.0)),
+        ("tpf_all", counter_fails("tpf_all", 0.0)),
         ("forwards_per_sample", counter_fails("forwards_per_sample", 0.0)),
         ("draft_acceptance", acceptance_fails(0.0)),
         ("accuracy", accuracy_fails(0.0)),
@@ -167,7 +167,7 @@ def test_same_commit_twice_raises_few_alarms(rule: str, trial: Trial, record_pro
     assert share <= 0.05, f"{rule}: {share:.3f} [{low:.3f}, {high:.3f}]"
 
 
-@pytest.mark.parametrize("rule", ["tokens_per_round", "tokens_per_forward", "forwards_per_sample"])
+@pytest.mark.parametrize("rule", ["tau_round", "tpf_all", "forwards_per_sample"])
 def test_five_percent_fewer_accepted_tokens_on_128_crops_is_found(rule: str, record_property: Record) -> None:
     share, low, high = rate(counter_fails(rule, 0.05), trials=125)
     record_property(f"found at -5 %, {rule}", f"{share:.3f} [{low:.3f}, {high:.3f}]")

@@ -25,9 +25,10 @@ from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.loaded import LoadedRun, SampleFacts, load_run
 from gravbench.cli.verdict_table import verdict_parts
 from gravbench.errors import DataError, NotComparableError
+from gravbench.gate.policy import load_policy
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.rules import judge_accuracy
-from gravbench.gate.verdict import Verdict
+from gravbench.gate.verdict import GROUPS, Verdict, verdict_rows
 from gravbench.protocols import Opinion
 from gravbench.store.schema import ScoreRecord, sha256_text
 
@@ -99,11 +100,67 @@ def test_fewer_accepted_drafts_fail_every_counter_rule(
     run = make_run(tmp_path / "r", backend=FakeBackend(accepted=accepted))
     policy = quick_policy(draft_acceptance={"min_samples": 5, "level": "fail"})
     assert failed_rules(judged(run, base[1], policy=policy)) == {
-        "tokens_per_round",
-        "tokens_per_forward",
+        "tau_round",
+        "tpf_all",
         "forwards_per_sample",
         "draft_acceptance",
+        *({"acceptance_floor"} if accepted == 0 else ()),
     }
+
+
+def other_words(line: Line) -> Line:
+    """Another text in every sample, as other weights write it, of the same number of tokens."""
+    return with_text(line, line["text"].swapcase()[::-1])
+
+
+@pytest.mark.parametrize(("accepted", "failed"), [(3, set()), (1, {"tpf_all", "accepted_draft"})])
+def test_new_weights_may_write_otherwise_but_may_not_lose_drafting(
+    base: tuple[Path, Reference], tmp_path: Path, accepted: int, failed: set[str]
+) -> None:
+    make_run(tmp_path / "r", backend=FakeBackend(accepted=accepted, digest="w" * 64))
+    run = doctored(tmp_path / "r", tmp_path / "d", edit=other_words)
+    policy = load_policy(["new-weights"]).model_copy(update={"resamples": 400})
+    report = judged(run, base[1], policy=policy)
+    assert not report.problems
+    assert {v.rule for v in report.verdicts if v.status == "fail" and v.arm == "selfspec"} - {
+        v.rule for v in report.verdicts if v.rule.startswith("accuracy")
+    } == failed
+    assert by_rule(report, "tpf_all").explanation.endswith("24 samples, all tokens")
+    assert by_rule(report, "accepted_draft", "ar").status == "off"
+
+
+def test_other_weights_are_told_which_policy_judges_them(
+    base: tuple[Path, Reference], tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "r", backend=FakeBackend(digest="w" * 64))
+    assert any("--policy new-weights" in problem for problem in judged(run, base[1]).problems)
+
+
+@pytest.mark.parametrize(("level", "exit_code"), [("warn", 0), ("fail", 1)])
+def test_what_was_said_while_loading_is_part_of_the_verdict(
+    base: tuple[Path, Reference], tmp_path: Path, level: str, exit_code: int
+) -> None:
+    shutil.copytree(base[0], tmp_path / "r")
+    file = tmp_path / "r" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["model"]["warnings"] = ["mask_id 3 is a letter"]
+    file.write_text(json.dumps(manifest))
+    report = judged(load_run(tmp_path / "r"), base[1], policy=quick_policy(warnings={"level": level}))
+    assert (by_rule(report, "warnings", "ar").status, report.exit_code) == (level, exit_code)
+    assert "mask_id 3 is a letter" in by_rule(report, "warnings", "ar").explanation
+
+
+def test_a_pass_takes_a_line_a_group_of_rules_and_a_failure_its_own(
+    base: tuple[Path, Reference], tmp_path: Path
+) -> None:
+    passed = judged(load_run(base[0]), base[1])
+    rows = verdict_rows(passed)
+    assert len(rows) <= len(GROUPS) < len(passed.verdicts)
+    assert {row.status for row in rows} == {"pass"}
+    run = make_run(tmp_path / "r", backend=FakeBackend(accepted=2))
+    first, *others = verdict_rows(judged(run, base[1]))
+    assert (first.status, first.rule, first.arm) == ("fail", "tau_round", "selfspec")
+    assert "identity" in {row.rule for row in others}
 
 
 def test_advisory_rule_warns_and_passes(base: tuple[Path, Reference], tmp_path: Path) -> None:
@@ -273,7 +330,7 @@ def test_too_few_comparable_samples_are_missing_not_a_pass(
 
     policy = quick_policy(token_identity={"level": "off"}, ar_identity={"level": "off"})
     report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1], policy=policy)
-    assert by_rule(report, "tokens_per_round").status == "missing"
+    assert by_rule(report, "tau_round").status == "missing"
     assert (report.outcome, report.exit_code) == ("not-comparable", 3)
 
 
@@ -308,8 +365,8 @@ def test_near_ties_are_excused_only_by_a_referee(base: tuple[Path, Reference], t
 def test_mde_speaks_of_the_runs_own_variance(base: tuple[Path, Reference]) -> None:
     report = judged(load_run(base[0]), base[1], with_mde=True)
     names = {effect.name: effect for effect in report.mde}
-    paired = names["selfspec: tokens_per_round, paired"]
-    unpaired = names["selfspec: tokens_per_round, unpaired"]
+    paired = names["selfspec: tau_round, paired"]
+    unpaired = names["selfspec: tau_round, unpaired"]
     assert (paired.se, paired.mde, paired.power) == (0.0, None, ())
     assert "no variance to judge from" in shown(verdict_parts(report))
     assert unpaired.se > 0
@@ -324,7 +381,7 @@ def test_mde_of_crops_that_share_pages_draws_pages(base: tuple[Path, Reference])
     facts = {sample_id: SampleFacts(cluster=f"p{i // 4}") for i, sample_id in enumerate(ordered)}
     alone = judged(run, base[1], with_mde=True)
     paged = judged(load_run(base[0], facts=facts), base[1], with_mde=True)
-    name = "selfspec: tokens_per_round, unpaired"
+    name = "selfspec: tau_round, unpaired"
     ses = [next(e.se for e in report.mde if e.name == name) for report in (alone, paged)]
     assert ses[1] > ses[0]
 

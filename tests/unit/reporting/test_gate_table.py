@@ -19,7 +19,7 @@ FAILED = GatePart(
         GateRow(
             status="fail",
             arm="<b>selfspec</b>",
-            rule="tokens_per_round",
+            rule="tau_round",
             observed=0.93456,
             limit=0.99,
             explanation="upper bound 0.95",
@@ -43,7 +43,7 @@ def test_failures_come_first_with_what_was_held_against_which_limit() -> None:
     found = gate_of(gated(FAILED))
     (row,) = found.xpath("./div//tbody/tr")
     said = [cell.text_content() for cell in row]
-    assert said == ["FAIL", "<b>selfspec</b>", "tokens_per_round", "0.9346", "0.99", "upper bound 0.95"]
+    assert said == ["FAIL", "<b>selfspec</b>", "tau_round", "0.9346", "0.99", "upper bound 0.95"]
     (row,) = found.xpath("./details//tbody/tr")
     assert [cell.text_content() for cell in row][:3] == ["pass", "ar", "failures"]
     said = found.text_content()

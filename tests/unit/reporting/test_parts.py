@@ -10,8 +10,9 @@ from pydantic import JsonValue
 from report_support import plain_document
 
 from gravbench.analysis.bootstrap import Interval
-from gravbench.analysis.quality import OVERALL, QualityDifference, QualityLevel
+from gravbench.analysis.quality import QualityDifference, QualityLevel
 from gravbench.errors import DataError, UsageError
+from gravbench.omnidocbench.metric_table import OVERALL
 from gravbench.reporting import plots
 from gravbench.reporting.charts import Named
 from gravbench.reporting.gallery import thumbnail, thumbnails
