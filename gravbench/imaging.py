@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from gravbench.errors import DataError
 
@@ -36,6 +36,19 @@ _DECODE_FAULTS = (
     zlib.error,
     Image.DecompressionBombError,
 )
+
+_FOREIGN = (
+    (b"%PDF-", "a PDF", "Render its pages, for example with `pdftoppm -r 150 -png FILE.pdf page`."),
+    (b"GIF8", "a GIF", "Save it as PNG, for example with `convert 'FILE.gif[0]' page.png`."),
+    (b"%!PS", "PostScript", "Render it, for example with `gs -sDEVICE=png16m -r150 -o page-%d.png FILE`."),
+    (b"<svg", "an SVG drawing", "Render it as PNG."),
+    (b"<?xml", "an XML file, perhaps an SVG drawing", "Render it as PNG."),
+    (b"AT&TFORM", "a DjVu file", "Render its pages, for example with `ddjvu -format=tiff`."),
+    (b"\0\0\0\x0cjP  ", "JPEG 2000", "Save it as PNG."),
+)
+"""First bytes of files that people take for page images, what to call them, and what to do."""
+
+_HEIF = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypavif")
 
 _SMALLER_FILE = "Restore the file from its source."
 _SMALLER = "Scale it down, or restore the file from its source."
@@ -75,44 +88,79 @@ def file_digest(path: str | Path, *, what: str = "image", limit: int = MAX_BYTES
     return bytes_digest(read_bounded(Path(path), limit=limit, what=what))
 
 
-def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """First frame of an image file as mode L (grey files) or RGB; transparency is laid on white.
+def load_image(
+    path: str | Path, *, max_pixels: int = MAX_PIXELS, annotated: tuple[float, float] | None = None
+) -> Image.Image:
+    """An image file as mode L (grey files) or RGB, upright; transparency is laid on white.
 
-    The header's width times height is checked against `max_pixels` before pixels are decoded. Files that
-    are too large, of another format, cut short or otherwise undecodable are a `DataError`.
+    Its EXIF orientation is honoured, as viewers do. Where an annotation states width and height, `annotated`,
+    that is done only if the size is then this one. The header's width times height is checked against
+    `max_pixels` before pixels are decoded. Files that are too large, of another format or of several frames,
+    cut short or otherwise undecodable are a `DataError`.
     """
-    return decode_image(read_bounded(Path(path)), str(path), max_pixels=max_pixels)
+    return decode_image(read_bounded(Path(path)), str(path), max_pixels=max_pixels, annotated=annotated)
 
 
-def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def decode_image(
+    data: bytes, name: str, *, max_pixels: int = MAX_PIXELS, annotated: tuple[float, float] | None = None
+) -> Image.Image:
     """`load_image` for bytes already read; `name` is what messages call the image."""
+    with warnings.catch_warnings():  # of damaged parts that the library reads past
+        warnings.simplefilter("ignore")
+        return _decoded(data, name, max_pixels, annotated)
+
+
+def _decoded(data: bytes, name: str, max_pixels: int, annotated: tuple[float, float] | None) -> Image.Image:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            opened = Image.open(io.BytesIO(data), formats=FORMATS)
+        opened = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as fault:
         raise DataError(
             f"{name}: image is {_stated_size(data, name)}, expected at most {max_pixels:,} in all",
             hint=_SMALLER,
         ) from fault
     except _DECODE_FAULTS as fault:
-        raise DataError(
-            f"{name}: {len(data):,} bytes that are no readable image, expected {' or '.join(FORMATS)}",
-            hint="convert it to PNG, or restore the file from its source",
-        ) from fault
+        raise _unreadable(data, name) from fault
     width, height = opened.size
     if width * height > max_pixels or width < 1 or height < 1:
         raise DataError(
             f"{name}: image is {width} x {height} pixels, expected 1 to {max_pixels:,} in all", hint=_SMALLER
         )
     try:
+        frames = 1 if opened.format == "MPO" else getattr(opened, "n_frames", 1)
+        if frames != 1:
+            raise DataError(
+                f"{name}: {opened.format} image of {frames} frames, expected one",
+                hint="Save each frame as an image of its own, with an annotation of its own.",
+            )
         opened.load()
-        return _as_grey_or_rgb(opened, name)
+        return _as_grey_or_rgb(_upright(opened, annotated), name)
     except _DECODE_FAULTS as fault:
         raise DataError(
             f"{name}: {opened.format} image of {width} x {height} does not decode: {fault}",
             hint="restore the file from its source",
         ) from fault
+
+
+def _unreadable(data: bytes, name: str) -> DataError:
+    """What the bytes are instead of an image that can be read, and what to do about it."""
+    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
+    kind, hint = f"{len(data):,} bytes that are no readable image", "Convert it to PNG, or restore the file."
+    if data[4:12] in _HEIF:
+        kind, hint = "a HEIF or AVIF image", "Save it as PNG."
+    for magic, what, advice in _FOREIGN:
+        if start.startswith(magic) or data.startswith(magic):
+            kind, hint = what, advice
+            break
+    return DataError(f"{name}: {kind}, expected {' or '.join(FORMATS)}", hint=hint)
+
+
+def _upright(image: Image.Image, annotated: tuple[float, float] | None) -> Image.Image:
+    """`image` turned as its EXIF orientation says, unless an annotation was made of it as it lies."""
+    try:
+        turned = ImageOps.exif_transpose(image)
+    except _DECODE_FAULTS:  # a damaged EXIF block says nothing
+        return image
+    return turned if annotated is None or turned.size == annotated else image
 
 
 def _stated_size(data: bytes, name: str) -> str:

@@ -14,9 +14,7 @@ from gravbench.analysis.pieces import pieces_of
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import ReferenceArm
-from gravbench.imaging import load_image
-from gravbench.pages.reader import MAX_PAGE_PIXELS
-from gravbench.pages.region_crop import cut_region
+from gravbench.pages.region_crop import cut_region, open_page
 from gravbench.pages.regions import PageSample, Region
 from gravbench.protocols import Referee
 from gravbench.records import Request
@@ -152,10 +150,9 @@ class _Requests:
         if not isinstance(sample, PageSample):
             return request_for(sample, self._suite)
         detail = next(r for r in self._details[sample_id].regions if r.region_id == region_id)
-        assert sample.image_path is not None
         assert self._suite.pages is not None
         region = Region(region_id=region_id, label=detail.label, polygon=detail.polygon)
-        image = load_image(sample.image_path, max_pixels=MAX_PAGE_PIXELS)
+        image = open_page(sample)
         place = self._crops / "region.png"
         cut_region(image, region, grid=self._suite.pages.crop_grid).save(place, format="PNG")
         return Request(

@@ -93,20 +93,28 @@ def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
     return _with_own_ids([region for _, region in found])
 
 
+def annotated_size(entry: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Width and height that a page's annotation states, in pixels; `None` where they are no such numbers."""
+    width, height = (entry["page_info"].get(side) for side in ("width", "height"))
+    usable = _is_number(width) and _is_number(height) and width >= 1 and height >= 1
+    return (width, height) if usable else None
+
+
 def page_scale(entry: Mapping[str, Any], size: tuple[int, int]) -> tuple[float, float]:
     """Factors from annotated pixels to those of an image of `size`; 1 and 1 when the sizes agree.
 
     Some pages of the release have width and height exchanged; their polygons are right. Another shape than
     the image's, either way round, is a `DataError`.
     """
-    info = entry["page_info"]
-    width, height = info.get("width"), info.get("height")
-    if not (_is_number(width) and _is_number(height) and width >= 1 and height >= 1):
+    stated = annotated_size(entry)
+    if stated is None:
+        info = entry["page_info"]
         raise DataError(
-            f"page_info.width and height are {_shown(width)} and {_shown(height)}, "
+            f"page_info.width and height are {_shown(info.get('width'))} and {_shown(info.get('height'))}, "
             f"expected numbers of pixels from 1 to {MAX_COORDINATE:,}",
             hint=_CORRECT,
         )
+    width, height = stated
     for first, second in ((width, height), (height, width)):
         factors = size[0] / first, size[1] / second
         if abs(factors[0] / factors[1] - 1) <= SHAPE_TOLERANCE:

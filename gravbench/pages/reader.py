@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +14,8 @@ from PIL import Image
 
 from gravbench.arms import batch_of
 from gravbench.errors import DataError
-from gravbench.imaging import load_image
 from gravbench.pages.assembly import ASSEMBLER, ReadRegion, assemble
-from gravbench.pages.region_crop import cut_region
+from gravbench.pages.region_crop import cut_region, open_page
 from gravbench.pages.regions import LayoutProvider, PageSample, Region, route_of
 from gravbench.printable import printable
 from gravbench.protocols import Backend
@@ -31,10 +31,8 @@ from gravbench.records import (
     Times,
     Trace,
 )
+from gravbench.store.files import disk_error, make_folder
 from gravbench.store.page_schema import PageDetail, RegionDetail, StageTimes
-
-MAX_PAGE_PIXELS = 170_000_000
-"""Below the point where the image library itself refuses."""
 
 _SUMMED = tuple(Counters.model_fields)
 _STAGES = ("image_ns", "vision_ns", "prefill_ns", "draft_ns", "verify_ns", "decode_ns", "total_ns")
@@ -102,9 +100,7 @@ class PageReader:
 
     def _read(self, page: PageSample, strategy: str, watch: _Stopwatch, started: int) -> PageReading:
         watch.start()
-        if page.fault is not None or page.image_path is None:
-            raise DataError(page.fault or f"{page.image_name}: no image")
-        image = load_image(page.image_path, max_pixels=MAX_PAGE_PIXELS)
+        image = open_page(page)
         watch.lap("load")
         regions = self.layout.regions(page, image)
         watch.lap("layout")
@@ -132,7 +128,7 @@ class PageReader:
     def _cut(
         self, page: PageSample, image: Image.Image, regions: Sequence[Region]
     ) -> tuple[list[_Task], dict[str, int], dict[str, int]]:
-        self.crops.mkdir(parents=True, exist_ok=True)
+        make_folder(self.crops)
         tasks: list[_Task] = []
         passed: dict[str, Counter[str]] = {"skipped": Counter(), "dropped": Counter()}
         for number, region in enumerate(regions):
@@ -143,7 +139,7 @@ class PageReader:
             assert route in TASKS
             crop = cut_region(image, region, grid=self.crop_grid)
             place = self.crops / f"{number:04}.png"
-            crop.save(place, format="PNG", compress_level=1)
+            _save_png(crop, place)
             request = Request(
                 request_id=f"{page.sample_id}#{region.region_id}",
                 sample_id=f"{page.sample_id}#{region.region_id}",
@@ -167,6 +163,16 @@ class PageReader:
             return [one(task) for task in tasks]
         with ThreadPoolExecutor(max_workers=self.in_flight) as pool:
             return list(pool.map(one, tasks))
+
+
+def _save_png(crop: Image.Image, place: Path) -> None:
+    """Write a crop; a disk that refuses it stops the run, since no page is to blame."""
+    png = io.BytesIO()
+    crop.save(png, format="PNG", compress_level=1)
+    try:
+        place.write_bytes(png.getvalue())
+    except OSError as error:
+        raise disk_error(error, place) from error
 
 
 def _detail(task: _Task, answer: Generation) -> RegionDetail:

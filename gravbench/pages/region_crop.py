@@ -1,4 +1,4 @@
-"""Cut a region out of its page at full resolution."""
+"""Open a page, and cut its regions out at full resolution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from gravbench.errors import DataError
-from gravbench.pages.regions import Region
+from gravbench.imaging import load_image
+from gravbench.pages.annotations import annotated_size
+from gravbench.pages.regions import PageSample, Region
+
+PAGE_PIXELS = 170_000_000
+"""Pixels a page may have: below the point where the image library itself refuses."""
 
 SKEW = 2.0
 """A polygon that leaves its bounding box by more pixels than this is cut out along its edges."""
@@ -16,6 +21,13 @@ FLAT = 1e-9
 """Share of its length that a line may be thick by rounding."""
 
 _CORRECT_POLYGON = "Correct the polygon, or the page's width and height."
+
+
+def open_page(page: PageSample) -> Image.Image:
+    """A page's image as its annotation sees it; `DataError` with the reason where it has none."""
+    if page.fault is not None or page.image_path is None:
+        raise DataError(page.fault or f"{page.image_name}: no image")
+    return load_image(page.image_path, max_pixels=PAGE_PIXELS, annotated=annotated_size(page.entry))
 
 
 def cut_region(image: Image.Image, region: Region, *, grid: int = 1) -> Image.Image:

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.errors import DataError
-from gravbench.imaging import bytes_digest, load_image
+from gravbench.imaging import bytes_digest
 from gravbench.pages.annotations import AnnotatedRegion, annotated_regions, page_scale, scaled
-from gravbench.pages.region_crop import cut_region
+from gravbench.pages.region_crop import cut_region, open_page
 from gravbench.pages.regions import PageSample
 from gravbench.printable import printable
 from gravbench.records import Task
+from gravbench.store.files import disk_error
 from gravbench.suites.manifest import Suite
 from gravbench.suites.samples import Annotation, Sample, read_samples
 
-CROP_RULES = "crops-2"
-PAGE_PIXELS = 170_000_000
+CROP_RULES = "crops-3"
+"""Part of the cache's key; a change of what is cut, or how, gets a new name here."""
 TASK_OF_CATEGORY: dict[str, Task] = {
     "text_block": "text",
     "title": "text",
@@ -84,7 +85,10 @@ def crop_samples(
     index = folder / "samples.jsonl"
     if not (index.is_file() and (folder / LEFT_OUT).is_file()):
         note(f"cutting region crops from {len(pages):,} pages into {folder}")
-        _cut_all(pages, folder, grid=suite.pages.crop_grid)
+        try:
+            _cut_all(pages, folder, grid=suite.pages.crop_grid)
+        except OSError as error:
+            raise disk_error(error, folder, option="HOME") from error
     samples = read_samples(folder, index.name, bytes_digest(index.read_bytes()))
     if suite.languages:
         samples = tuple(s for s in samples if s.attributes.get("language") in suite.languages)
@@ -157,9 +161,7 @@ def _reason(page: PageSample, error: DataError) -> str:
 
 def _cut_page(page: PageSample, folder: Path, *, grid: int, left_out: list[LeftOut]) -> Iterator[str]:
     try:
-        if page.fault is not None or page.image_path is None:
-            raise DataError(page.fault or "no image")
-        image = load_image(page.image_path, max_pixels=PAGE_PIXELS)
+        image = open_page(page)
         regions = annotated_regions(page.entry)
         factors = page_scale(page.entry, image.size)
     except DataError as error:

@@ -11,13 +11,13 @@ from gravbench.errors import DataError
 from gravbench.imaging import file_digest, load_image
 from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES
 from gravbench.pages.annotations import annotated_regions, page_scale, scaled
-from gravbench.pages.region_crop import clipped_box
+from gravbench.pages.region_crop import clipped_box, open_page
 from gravbench.pages.regions import PageSample, route_of
 from gravbench.records import TASKS
 from gravbench.suites.data import data_folder
 from gravbench.suites.manifest import PageSet, Suite, load_samples
-from gravbench.suites.page_crops import PAGE_PIXELS
 from gravbench.suites.page_folder import digest_images, read_page_folder
+from gravbench.suites.samples import Sample
 
 DataState = Literal["ships", "found", "missing"]
 
@@ -107,12 +107,20 @@ class Verification:
 def verify_suite(suite: Suite, folder: Path | None) -> Verification:
     """Own crops and the pages of `folder`; `DataError` where a run would stop before its first sample."""
     crops = load_samples(suite)
+    faults = [fault for crop in crops if (fault := _fault_of_crop(crop)) is not None]
     if suite.pages is None or folder is None:
         return Verification(
-            suite=suite.name, crops=len(crops), pages=0, folder=None, label=None, partial=False, faults=()
+            suite=suite.name,
+            crops=len(crops),
+            pages=0,
+            folder=None,
+            label=None,
+            partial=False,
+            faults=tuple(faults),
         )
     data = read_page_folder(suite.pages, folder)
-    faults = [fault for sample in digest_images(data.samples) if (fault := _fault_of(sample)) is not None]
+    pages = digest_images(data.samples)
+    faults += [fault for sample in pages if (fault := _fault_of_page(sample)) is not None]
     return Verification(
         suite=suite.name,
         crops=len(crops),
@@ -124,12 +132,19 @@ def verify_suite(suite: Suite, folder: Path | None) -> Verification:
     )
 
 
-def _fault_of(sample: PageSample) -> str | None:
+def _fault_of_crop(sample: Sample) -> str | None:
+    """Why a run would fail this crop: its image does not decode."""
+    try:
+        load_image(sample.image_path)
+    except DataError as error:
+        return f"{sample.sample_id}: {error.whole}"
+    return None
+
+
+def _fault_of_page(sample: PageSample) -> str | None:
     """Why a run over annotated regions would fail this page, by the checks that such a run makes."""
     try:
-        if sample.fault is not None or sample.image_path is None:
-            raise DataError(sample.fault or "no image")
-        size = load_image(sample.image_path, max_pixels=PAGE_PIXELS).size
+        size = open_page(sample).size
         factors = page_scale(sample.entry, size)
         for annotated in annotated_regions(sample.entry):
             if route_of(annotated.region.label) in TASKS:

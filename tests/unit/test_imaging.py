@@ -74,12 +74,74 @@ def test_truncated_and_foreign_files_are_data_errors() -> None:
             decode_image(data, "bad.png")
 
 
-def test_postscript_and_gif_are_not_opened() -> None:
+def _saved(image: Image.Image, **options: object) -> bytes:
     stream = io.BytesIO()
-    Image.new("L", (4, 4)).save(stream, format="GIF")
-    for data in (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", stream.getvalue()):
-        with pytest.raises(DataError, match="no readable image"):
-            decode_image(data, "page.eps")
+    image.save(stream, **options)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+SMALL = Image.new("L", (4, 4))
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "step"),
+    [
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "PostScript", "gs "),
+        (_saved(SMALL, format="GIF"), "a GIF", "as PNG"),
+        (_saved(SMALL, format="PDF"), "a PDF", "pdftoppm"),
+        (b'\xef\xbb\xbf<?xml version="1.0"?><svg/>', "an XML file", "as PNG"),
+        (b"\0\0\0\x18ftypheic" + bytes(40), "a HEIF or AVIF image", "as PNG"),
+        (b"AT&TFORM" + bytes(40), "a DjVu file", "ddjvu"),
+    ],
+)
+def test_files_of_other_kinds_are_named_with_the_way_to_an_image(data: bytes, what: str, step: str) -> None:
+    with pytest.raises(DataError) as caught:
+        decode_image(data, "page.eps")
+    assert caught.value.message.startswith(f"page.eps: {what}")
+    assert step in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "WEBP", "PNG"])
+def test_an_image_of_several_frames_is_refused_with_their_number(kind: str) -> None:
+    frames = [Image.new("RGB", (8, 8), (40 * n, 0, 0)) for n in range(3)]
+    data = _saved(frames[0], format=kind, save_all=True, append_images=frames[1:])
+    with pytest.raises(DataError, match=rf"{kind} image of 3 frames, expected one") as caught:
+        decode_image(data, "page")
+    assert "an image of its own" in (caught.value.hint or "")
+    assert decode_image(_saved(frames[0], format=kind), "page").size == (8, 8)
+
+
+def _lying(orientation: int) -> bytes:
+    """A 30 x 20 page, black in its upper left corner as it lies, with an EXIF orientation."""
+    image = Image.new("L", (30, 20), 255)
+    image.paste(0, (0, 0, 10, 10))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return _saved(image, format="PNG", exif=exif)
+
+
+@pytest.mark.parametrize(
+    ("orientation", "size", "black"),
+    [(1, (30, 20), (0, 0)), (3, (30, 20), (29, 19)), (6, (20, 30), (19, 0)), (8, (20, 30), (0, 29))],
+)
+def test_exif_orientation_is_honoured(
+    orientation: int, size: tuple[int, int], black: tuple[int, int]
+) -> None:
+    upright = decode_image(_lying(orientation), "page")
+    assert upright.size == size
+    assert upright.getpixel(black) == 0
+
+
+def test_an_annotated_image_is_turned_only_if_it_then_has_the_annotated_size() -> None:
+    assert decode_image(_lying(6), "page", annotated=(20, 30)).size == (20, 30)
+    for annotated in ((30, 20), (60, 40), (40, 60)):
+        kept = decode_image(_lying(6), "page", annotated=annotated)
+        assert (kept.size, kept.getpixel((0, 0))) == ((30, 20), 0)
+
+
+def test_a_damaged_exif_block_turns_nothing() -> None:
+    data = _saved(Image.new("L", (30, 20), 255), format="PNG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
+    assert decode_image(data, "page").size == (30, 20)
 
 
 def test_missing_folder_fifo_and_large_files_are_data_errors(tmp_path: Path) -> None:

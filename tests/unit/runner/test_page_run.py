@@ -1,5 +1,6 @@
 """Runs over pages: records, Markdown, faults, resume; with fakes whose numbers are known by hand."""
 
+import errno
 import multiprocessing
 import random
 import time
@@ -12,7 +13,7 @@ from page_support import det, entry, page_suite, write_folder
 from run_support import FakeBackend, QuietProgress, spoken
 
 from gravbench.analysis.clockless import clockless_lines
-from gravbench.errors import DataError, UsageError
+from gravbench.errors import DataError, EngineError, UsageError
 from gravbench.pages.layouts.ground_truth import GroundTruthLayout
 from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend
@@ -169,6 +170,28 @@ def test_bad_pages_fail_alone_and_score_worst(tmp_path: Path) -> None:
     }
     assert scores["missing"] == scores["torn"] == scores["off"] == scores["odd"] == 1.0
     assert (tmp_path / "r" / "predictions" / "ar" / "torn.md").read_bytes() == b""
+
+
+def test_a_full_disk_under_the_crops_stops_the_run_and_costs_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = opened(tmp_path / "data", many(PAGES))
+    whole = Path.write_bytes
+    written = 0
+
+    def full(self: Path, data: bytes) -> int:
+        nonlocal written
+        written += self.suffix == ".png"
+        if written == 9:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(EngineError, match=r"\d+\.png: No space left on device while writing"):
+        run_pages(suite, tmp_path / "run")
+    monkeypatch.undo()
+    assert not any(r.status == "failed" for r in records(tmp_path / "run").values())
+    assert run_pages(suite, tmp_path / "run").summary.failed_samples == 0
 
 
 def test_region_that_fails_is_counted_and_the_rest_of_the_page_stands(tmp_path: Path) -> None:

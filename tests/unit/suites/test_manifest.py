@@ -11,6 +11,7 @@ from PIL import Image
 
 from gravbench.errors import DataError, UsageError
 from gravbench.suites.manifest import list_suites, load_samples, load_suite
+from gravbench.suites.status import verify_suite
 
 TABLES = {
     "prompts": '[prompts]\ntext = "Text Recognition:"\n',
@@ -242,3 +243,17 @@ def test_image_linked_from_outside_is_refused(
     line = _annotation(folder, image=image, image_sha256=hashlib.sha256(outside.read_bytes()).hexdigest())
     with pytest.raises(DataError, match="leads outside"):
         load_samples(load_suite(_suite(folder, [line])))
+
+
+def test_verify_decodes_the_images_of_crops_too(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    good = _annotation(tmp_path, "a")
+    torn = tmp_path / "data" / "b.png"
+    Image.effect_noise((64, 64), 40).save(torn)
+    torn.write_bytes(torn.read_bytes()[:-400])
+    suite = load_suite(_suite(tmp_path, [good, _annotation(tmp_path, "b")]))
+    assert len(load_samples(suite)) == 2
+    found = verify_suite(suite, None)
+    assert (found.crops, found.ok) == (2, False)
+    (fault,) = found.faults
+    assert fault.startswith("b: ") and "does not decode" in fault
