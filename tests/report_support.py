@@ -18,6 +18,7 @@ from gravbench.records import Counters, Rounds, Times, Trace
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
+from gravbench.store.run_identity import RunIdentity
 from gravbench.store.schema import (
     GenError,
     GenRecord,
@@ -63,14 +64,16 @@ def manifest_of(*, arms: Sequence[str], n: int, suite: str = "fake", **identity:
         "scorer": "crops-fake",
         "prompts": {},
         "max_new_tokens": {},
+        "gravbench": "0",
         **identity,
     }
+    typed = RunIdentity.model_validate(whole)
     return Manifest(
         run_id="20200101T000000Z-fake",
         created_utc="2020-01-01T00:00:00+00:00",
         argv=("gravbench", "run", "--suite", suite),
-        identity=whole,  # type: ignore[arg-type]
-        identity_sha=sha256_of(whole),
+        identity=typed,
+        identity_sha=sha256_of(typed.document()),
         plan=tuple(PlanEntry(slot=0, sample_id="x", arm=arm) for arm in arms),
         model={"model": "fake", "block_size": 8},
         environment={"python": "3", "packages": {"numpy": "1"}},

@@ -8,15 +8,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import gravbench
 from gravbench.analysis.clockless import clockless_lines
 from gravbench.arms import is_ar
+from gravbench.options import RunOptions
 from gravbench.protocols import BackendInfo
 from gravbench.records import TASKS, Counters, DecodeConfig, Generation, Request, Rounds, Task, Times, Trace
-from gravbench.runner.options import RunOptions
-from gravbench.runner.path import Outcome, run
+from gravbench.runner.run import Outcome, run
 from gravbench.runner.session import Progress
+from gravbench.store.run_identity import RunIdentity
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, sha256_text
 from gravbench.suites.manifest import Suite
@@ -232,7 +234,7 @@ def clockless(folder: Path) -> bytes:
     """What `gravbench export --clockless` writes of a finished run."""
     run = RunDirectory(folder)
     manifest = run.manifest()
-    scores = run.scores(str(manifest.identity["scorer"]))
+    scores = run.scores(manifest.identity.scorer)
     return b"".join(clockless_lines(manifest, finished_pairs(run, manifest), scores))
 
 
@@ -273,3 +275,27 @@ def gen_record(
         submit_ns=0,
         done_ns=1,
     )
+
+
+def run_identity(**changes: Any) -> RunIdentity:
+    """An identity of little, with what a test is about."""
+    plain: dict[str, Any] = {
+        "gravbench": "0",
+        "suite": "s",
+        "suite_version": 1,
+        "suite_sha": "a",
+        "n_samples": 1,
+        "samples_sha": "b",
+        "prompts": {},
+        "max_new_tokens": {},
+        "scorer": "crops",
+        "strategies": ("ar",),
+        "seed": 0,
+        "backend": "transformers",
+        "engine": "e",
+        "model_digest": "c",
+        "device": "cpu",
+        "dtype": "float32",
+        "threads": 1,
+    }
+    return RunIdentity(**{**plain, **changes})

@@ -20,8 +20,9 @@ from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.verdict import GateReport, Verdict
-from gravbench.runner.path import rescore
+from gravbench.runner.run import rescore
 from gravbench.scorers.scoring import open_scorers
+from gravbench.store.run_identity import RunIdentity
 from gravbench.store.schema import sha256_of, sha256_text
 
 Line = dict[str, Any]
@@ -62,7 +63,7 @@ def with_identity(path: Path, **changes: Any) -> None:
     file = path / "manifest.json"
     manifest = json.loads(file.read_text())
     manifest["identity"] |= changes
-    manifest["identity_sha"] = sha256_of(manifest["identity"])
+    manifest["identity_sha"] = sha256_of(RunIdentity.model_validate(manifest["identity"]).document())
     file.write_text(json.dumps(manifest))
 
 
@@ -128,6 +129,6 @@ def share_with_interval(hits: int, trials: int) -> tuple[float, float, float]:
 
 
 def _any() -> Any:
-    from gravbench.runner.options import ErrorLimit
+    from gravbench.options import ErrorLimit
 
     return ErrorLimit(share=1.0)

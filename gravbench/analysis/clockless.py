@@ -42,7 +42,8 @@ def clockless_lines(
     for score in scores:
         by_key.setdefault((score.sample_id, score.rep, score.arm), []).append(score)
     header: dict[str, JsonValue] = {"schema": CLOCKLESS_SCHEMA}
-    header |= {name: manifest.identity[name] for name in _HEADER_FIELDS if name in manifest.identity}
+    identity = manifest.identity.model_dump(mode="json")
+    header |= {name: identity[name] for name in _HEADER_FIELDS if identity[name] is not None}
     lines = [canonical_json(header) + b"\n"]
     for sample_id, rep in sorted(pairs):
         for arm, record in sorted(pairs[sample_id, rep].items()):

@@ -172,7 +172,7 @@ def compare_runs(
     if not pairs:
         raise NotComparableError("the runs have no sample in common", hint="Compare runs of one suite.")
     design = design_for([a for a, _ in pairs], base.facts)
-    same_model = base.manifest.identity.get("model_digest") == own.manifest.identity.get("model_digest")
+    same_model = base.manifest.identity.model_digest == own.manifest.identity.model_digest
     null_arms = _common_ar(base, own) if same_model else None
     analysed = analyse_run(base, options), analyse_run(own, options)
     return Comparison(
@@ -183,7 +183,7 @@ def compare_runs(
         ),
         null=_null_between(pairs, null_arms, options) if null_arms else None,
         null_setting=_null_setting(base, own, batch=batch_of(null_arms[0])) if null_arms else None,
-        settings=identity_differences(base.manifest.identity, own.manifest.identity),
+        settings=identity_differences(base.manifest.identity.document(), own.manifest.identity.document()),
         environment=environment_differences(base, own),
         not_comparable=tuple(problems),
     )
@@ -193,7 +193,9 @@ def comparability_problems(base: LoadedRun, own: LoadedRun) -> list[str]:
     """Why two runs answer different questions; empty when they answer the same."""
     problems = [
         f"{d.field} is {d.own}, was {d.base}"
-        for d in identity_differences(base.manifest.identity, own.manifest.identity, SAME_QUESTION)
+        for d in identity_differences(
+            base.manifest.identity.document(), own.manifest.identity.document(), SAME_QUESTION
+        )
     ]
     samples = sample_problem(base.sample_ids, own.sample_ids)
     return [*problems, *([samples] if samples else [])]
@@ -310,8 +312,8 @@ def _null_between(
 
 def _null_setting(base: LoadedRun, own: LoadedRun, *, batch: int) -> str:
     """What changed between the two AR arms, as far as it can move a float."""
-    moving = ("in_flight", "threads", "device", "dtype", "engine")
-    a, b = base.manifest.identity, own.manifest.identity
+    moving = ("threads", "device", "dtype", "engine")
+    a, b = base.manifest.identity.document(), own.manifest.identity.document()
     changed = [name for name in moving if a.get(name) != b.get(name)]
     setting = f"other {', '.join(changed)}" if changed else "same setting, repeated"
     return f"{setting}, batch size {batch}" if batch > 1 else setting

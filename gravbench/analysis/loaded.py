@@ -188,7 +188,7 @@ def load_run(
     manifest = run.manifest()
     pairs = finished_pairs(run, manifest)
     scores: dict[ScoreKey, tuple[ScoreRecord, ...]] = {}
-    for score in run.scores(str(manifest.identity["scorer"])):
+    for score in run.scores(manifest.identity.scorer):
         key = (score.sample_id, score.rep, score.arm)
         scores[key] = (*scores.get(key, ()), score)
     units = tuple(

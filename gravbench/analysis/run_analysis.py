@@ -123,7 +123,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
     design = run.design()
     return RunAnalysis(
         run=run.name,
-        suite=str(run.manifest.identity["suite"]),
+        suite=run.manifest.identity.suite,
         n_samples=len(run.units),
         n_clusters=design.n_clusters,
         arms=tuple(_arm(run, arm, design, options) for arm in run.arms),

@@ -146,18 +146,18 @@ def build_summary(
     `pairs` holds, per sample and sorted by sample and rep, the record of every arm. `facts` say which samples
     lie on one page and in which subset; without them every sample is drawn on its own.
     """
-    seed = _int(manifest.identity["seed"])
+    seed = manifest.identity.seed
     arms = manifest.arms
     run = _Run(units=_units(pairs), facts=facts, quality_of=quality_of, seed=seed)
     strategies = {arm: _strategy(arm, run, scores, bases=_bases(arm, arms)) for arm in arms}
     failed = sum(any(record.status != "ok" for record in pair.values()) for pair in pairs)
     failures = _failures(pairs)
     return Summary(
-        suite=str(manifest.identity["suite"]),
+        suite=manifest.identity.suite,
         n_samples=len(pairs),
         strategies=strategies,
-        suite_version=manifest.identity.get("suite_version"),
-        suite_sha=str(manifest.identity["suite_sha"]),
+        suite_version=manifest.identity.suite_version,
+        suite_sha=manifest.identity.suite_sha,
         model=manifest.model,
         signatures={name: metric.signature for name, metric in metrics.items()},
         metrics=dict(metrics),

@@ -1,31 +1,71 @@
-"""Backend name -> the module that implements it, imported only when it is opened."""
+"""Backend name -> `open_backend` of the module that implements it, imported only when it is opened.
+
+A backend is a file and a line here, or an entry point of the group `gravbench.backends` in anybody's package.
+Its own options are the parameters of its `open_backend` after the common ones, and are written as those of
+an arm are: `transformers:cuda_graphs=yes`.
+"""
 
 from __future__ import annotations
 
 import difflib
-from importlib import import_module
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from gravbench.errors import UsageError
 from gravbench.protocols import Backend
+from gravbench.registry import Registry
 
-BACKENDS: dict[str, str] = {
-    "toy": "gravbench.backends.toy",
-    "transformers": "gravbench.backends.transformers_local",
-}
-"""Each module has `open_backend(model, *, device, dtype, threads, cuda_graphs) -> Backend`."""
+BACKENDS = Registry(
+    "gravbench.backends",
+    {
+        "toy": "gravbench.backends.toy:open_backend",
+        "transformers": "gravbench.backends.transformers_local:open_backend",
+    },
+)
+"""Each is called as `open_backend(model, *, device, dtype, threads, **its_own_options) -> Backend`."""
+
+COMMON = ("model", "device", "dtype", "threads")
 
 
 def open_backend(
-    name: str,
+    backend: str,
     *,
     model: Path | None = None,
     device: str = "cpu",
     dtype: str = "float32",
     threads: int = 1,
-    cuda_graphs: bool = False,
 ) -> Backend:
-    """Open backend `name` on the checkpoint folder `model` (`None`: the one it ships with)."""
+    """Open `name` or `name:option=value,...` on the checkpoint folder `model` (`None`: its own)."""
+    opener, options = _read(backend)
+    opened: Backend = opener(model, device=device, dtype=dtype, threads=threads, **options)
+    return opened
+
+
+def name_of(backend: str) -> str:
+    """The backend's name, without its options."""
+    return backend.partition(":")[0]
+
+
+def canonical_backend(backend: str) -> str:
+    """The one spelling of a backend: options by name, those at their default left out. One without
+    options, or one that is not of this registry, is spelled as it is."""
+    if ":" not in backend or name_of(backend) not in BACKENDS:
+        return backend
+    opener, options = _read(backend)
+    own = _own_options(opener)
+    kept = {name: value for name, value in sorted(options.items()) if value != own[name].default}
+    name = name_of(backend)
+    written = ",".join(f"{key}={_written(value)}" for key, value in kept.items())
+    return f"{name}:{written}" if written else name
+
+
+def _read(backend: str) -> tuple[Callable[..., Backend], dict[str, Any]]:
+    """What opens a backend, and its options as values; `UsageError` for what is unknown or badly put."""
+    name, colon, tail = backend.partition(":")
     if name not in BACKENDS:
         known = sorted(BACKENDS)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
@@ -33,7 +73,32 @@ def open_backend(
         raise UsageError(
             f"unknown backend '{name}'", hint=f"did you mean '{near[0]}'? {listed}" if near else listed
         )
-    backend: Backend = import_module(BACKENDS[name]).open_backend(
-        model, device=device, dtype=dtype, threads=threads, cuda_graphs=cuda_graphs
-    )
-    return backend
+    opener: Callable[..., Backend] = BACKENDS.load(name)
+    own = _own_options(opener)
+    values: dict[str, Any] = {}
+    for part in tail.split(",") if colon else ():
+        key, equals, text = part.partition("=")
+        if not (key and equals and text) or key in values:
+            fault = "is given twice" if key in values else f"expected option=value, got '{part}'"
+            raise UsageError(f"backend '{backend}': {fault}", hint=_known(name, own))
+        if key not in own:
+            raise UsageError(f"backend '{backend}': unknown option '{key}'", hint=_known(name, own))
+        try:
+            values[key] = TypeAdapter(own[key].annotation).validate_python(text)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"]
+            raise UsageError(f"backend '{backend}': {key} is '{text}': {problem}") from error
+    return opener, values
+
+
+def _own_options(opener: Callable[..., Backend]) -> Mapping[str, inspect.Parameter]:
+    found = inspect.signature(opener, eval_str=True).parameters
+    return {name: parameter for name, parameter in found.items() if name not in COMMON}
+
+
+def _known(name: str, own: Mapping[str, inspect.Parameter]) -> str:
+    return f"{name} has the options {', '.join(own)}." if own else f"{name} has no options."
+
+
+def _written(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

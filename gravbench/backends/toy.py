@@ -219,7 +219,6 @@ def open_backend(
     device: str,
     dtype: str,
     threads: int,  # noqa: ARG001
-    cuda_graphs: bool,  # noqa: ARG001
 ) -> ToyBackend:
     """`model` is a JSON file of a `ToyTable`, or `None` for made-up texts. Always one CPU thread, float32."""
     if (device, dtype) != ("cpu", "float32"):

@@ -47,9 +47,7 @@ class TransformersLocal:
         if threads < 1:
             raise UsageError(f"threads is {threads}, expected at least 1")
         if cuda_graphs and place.type != "cuda":
-            raise UsageError(
-                f"--cuda-graphs on device '{device}'", hint="Leave it out, or use --device cuda."
-            )
+            raise UsageError(f"cuda_graphs on device '{device}'", hint="Leave it out, or use --device cuda.")
         torch.set_num_threads(threads)
         self._files = read_checkpoint(folder)
         self._settings = (device, dtype, threads)
@@ -138,7 +136,7 @@ class TransformersLocal:
 
 
 def open_backend(
-    model: Path | None, *, device: str, dtype: str, threads: int, cuda_graphs: bool
+    model: Path | None, *, device: str, dtype: str, threads: int, cuda_graphs: bool = False
 ) -> TransformersLocal:
     """`model` is a checkpoint folder; `None` means the one that ships with the package."""
     folder = shipped_model_dir() if model is None else model

@@ -41,7 +41,7 @@ def bless(
         )
     loaded = load_with_facts(run)
     check_blessable(loaded, allow_differing=allow_differing)
-    folder = root / str(loaded.manifest.identity["suite"])
+    folder = root / loaded.manifest.identity.suite
     changes = bless_changes(loaded, _existing(folder))
     if not as_json:
         print_tables(*(Text(line) for change in changes for line in _lines(change.arm, change.lines)))
@@ -49,7 +49,7 @@ def bless(
     data = run_data(loaded.manifest.protocol)
     written: list[Path] = []
     if not dry_run:
-        scorers = open_scorers(str(loaded.manifest.identity["scorer"]).split("+"))
+        scorers = open_scorers(loaded.manifest.identity.scorer.split("+"))
         quality = {
             arm: scorers.aggregate(score for own in loaded.unit_scores(arm) for score in own)
             for arm in loaded.arms
@@ -64,7 +64,7 @@ def bless(
     if as_json:
         document = {
             "schema": "gravbench.blessing/1",
-            "suite": loaded.manifest.identity["suite"],
+            "suite": loaded.manifest.identity.suite,
             "data": None if data is None else data.model_dump(mode="json", exclude_none=True),
             "changes": [change.model_dump(mode="json") for change in changes],
             "written": [str(path) for path in written],

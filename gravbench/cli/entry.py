@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -12,11 +11,9 @@ from types import FrameType
 
 import typer
 
-import gravbench.cli.verdict_verbs  # noqa: F401  (it adds its verbs to app)
-from gravbench.cli.app import app
-from gravbench.cli.streams import forget_reader, prepare_streams
+from gravbench.cli.app import build_app
+from gravbench.cli.output import forget_reader, prepare_streams, say_error
 from gravbench.errors import GravbenchError
-from gravbench.printable import printable
 
 EXIT_USAGE = 2
 EXIT_MACHINE = 4
@@ -29,7 +26,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     prepare_streams()
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = app(
+        code = build_app()(
             args=[a for a in arguments if a != "--debug"], prog_name="gravbench", standalone_mode=False
         )
         sys.stdout.flush()
@@ -51,7 +48,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
 
 def _failed(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, GravbenchError):
-        report(error.message, error.hint)
+        say_error(error.message, error.hint)
         return error.exit_code
     if isinstance(error, typer.Abort):
         return _interrupted(arguments)
@@ -61,33 +58,22 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
     if format_message is not None:  # the parser's own errors; their classes moved between typer versions
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "gravbench"
-        report(format_message(), f"{command} --help lists what is possible.")
+        say_error(format_message(), f"{command} --help lists what is possible.")
         return EXIT_USAGE
     if isinstance(error, MemoryError):
-        report("out of memory", "Free memory, then repeat the same command.")
+        say_error("out of memory", "Free memory, then repeat the same command.")
         return EXIT_MACHINE
     if isinstance(error, OSError) and error.filename is None and _is_full(error):
-        report(f"output could not be written: {error.strerror}", "Free some space, or write elsewhere.")
+        say_error(f"output could not be written: {error.strerror}", "Free some space, or write elsewhere.")
         return EXIT_MACHINE
     if isinstance(error, OSError) and error.filename is not None:
-        report(
+        say_error(
             f"{_shown(error.filename)}: {error.strerror or error}",
             "Check the path and its permissions, then repeat the same command.",
         )
         return EXIT_MACHINE
-    report(f"internal error: {type(error).__name__}: {error}", "Repeat with --debug for the traceback.")
+    say_error(f"internal error: {type(error).__name__}: {error}", "Repeat with --debug for the traceback.")
     return EXIT_MACHINE
-
-
-def report(message: str, hint: str | None) -> None:
-    """Print one error line and, if there is one, one hint line to stderr; red on a colour terminal."""
-    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-    label = "\x1b[1;31merror:\x1b[0m" if colour else "error:"
-    with contextlib.suppress(OSError):
-        print(f"{label} {_one_line(message)}", file=sys.stderr)
-        if hint:
-            print(f"hint: {_one_line(hint)}", file=sys.stderr)
-        sys.stderr.flush()
 
 
 def _interrupted(arguments: Sequence[str]) -> int:
@@ -95,7 +81,7 @@ def _interrupted(arguments: Sequence[str]) -> int:
 
     again = shlex.join(["gravbench", *(a for a in arguments if a not in {"--fresh", "--debug"})])
     resumes = "run" in arguments
-    report("interrupted", f"continue with: {again}" if resumes else f"repeat with: {again}")
+    say_error("interrupted", f"continue with: {again}" if resumes else f"repeat with: {again}")
     return EXIT_INTERRUPTED
 
 
@@ -111,7 +97,3 @@ def _is_full(error: OSError) -> bool:
 
 def _shown(path: object) -> str:
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path)
-
-
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from gravbench.analysis.loaded import run_data
-from gravbench.cli.entry import report as say_error
-from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.output import print_json, print_tables, say_error
 from gravbench.cli.progress import make_progress
 from gravbench.cli.run_loading import load_with_facts, policy_of, set_up_referee, shipped_reference
 from gravbench.cli.verdict_table import verdict_parts
@@ -23,9 +22,9 @@ from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.verdict import GateReport, Mode, junit_xml, step_summary, unjudged, workflow_commands
-from gravbench.runner.options import RunOptions, options_of
+from gravbench.options import RunOptions, options_of
 from gravbench.runner.pages import data_document, references_sha
-from gravbench.runner.suite_data import open_suite_data
+from gravbench.runner.samples import open_suite_data
 from gravbench.store.files import disk_error, make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import GenRecord, ScoreRecord, canonical_json
@@ -148,7 +147,7 @@ def _reference_folder(given: Path | None, run: Path | None) -> Path:
     if given is not None:
         return given
     assert run is not None
-    suite = str(RunDirectory(run).manifest().identity["suite"])
+    suite = RunDirectory(run).manifest().identity.suite
     folder = shipped_reference(suite)
     if not folder.is_dir():
         raise DataError(
@@ -189,14 +188,15 @@ def _regenerate(
 ) -> GateReport:
     """Run the reference's question again, in a folder that goes away, and compare to the last token."""
     from gravbench.runner.engine import open_engine
-    from gravbench.runner.path import run as run_path
+    from gravbench.runner.run import run as run_path
 
     identity = next(iter(reference.arms.values())).run.identity
     loaded = load_suite(suite or reference.suite)
     progress = make_progress(quiet=False)
     with tempfile.TemporaryDirectory(prefix="gravbench-gate-") as folder:
-        options = replace(
-            options_of(identity, tuple(sorted(reference.arms))),
+        options = options_of(
+            identity,
+            strategies=tuple(sorted(reference.arms)),
             suite=suite or reference.suite,
             model=model,
             out=Path(folder),

@@ -1,7 +1,6 @@
 """The verbs `omnidoc` and `verify-scorer`. Each parses, calls one function, prints, returns a code.
 
-`register` adds both to an application; everything heavy is imported inside the verbs, and nothing here
-imports a model stack.
+Everything heavy is imported inside the verbs, and nothing here imports a model stack.
 """
 
 from __future__ import annotations
@@ -65,9 +64,3 @@ def verify_scorer(
     print_verification(reports, as_json=as_json)
     if any(report.failed for report in reports.values()):
         raise typer.Exit(1)
-
-
-def register(app: typer.Typer) -> None:
-    """Add both verbs to `app`."""
-    app.command("omnidoc")(omnidoc)
-    app.command("verify-scorer")(verify_scorer)

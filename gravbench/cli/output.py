@@ -1,15 +1,19 @@
-"""Results on stdout: one JSON document, or tables no wider than 100 columns that read well without colour.
+"""Standard streams, and results on stdout: one JSON document, or tables of at most 100 columns.
 
 A reader that has gone (`| head`) ends the output, not the command: its exit code is its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TextIO
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -17,7 +21,6 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Text
 
-from gravbench.cli.streams import forget_reader
 from gravbench.printable import printable
 
 WIDTH = 100
@@ -95,3 +98,47 @@ def _whoever_reads() -> Iterator[None]:
         yield
     except BrokenPipeError:
         forget_reader()
+
+
+def say_error(message: str, hint: str | None) -> None:
+    """Print one error line and, if there is one, one hint line to stderr; red on a colour terminal."""
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    label = "\x1b[1;31merror:\x1b[0m" if colour else "error:"
+    with contextlib.suppress(OSError):
+        print(f"{label} {_one_line(message)}", file=sys.stderr)
+        if hint:
+            print(f"hint: {_one_line(hint)}", file=sys.stderr)
+        sys.stderr.flush()
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
+
+
+def prepare_streams() -> None:
+    """All three streams are there, and one that cannot show a character gets a substitute, not a crash.
+
+    A stream closed by the caller (`>&-`) leads nowhere: its number would otherwise go to the next file that
+    is opened, and what is printed would land among the records.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number
+    sys.stdin = sys.stdin or _nowhere("r")
+    sys.stdout = sys.stdout or _nowhere("w")
+    sys.stderr = sys.stderr or _nowhere("w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def forget_reader() -> None:
+    """The reader of our output closed it (`| head`): let nothing flush into it again."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _nowhere(mode: str) -> TextIO:
+    return open(os.devnull, mode, encoding="utf-8")  # type: ignore[return-value]  # noqa: PTH123

@@ -42,7 +42,7 @@ def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) ->
 
     A shipped reference is named without its folder, which differs from machine to machine.
     """
-    suite = str(run.manifest.identity["suite"])
+    suite = run.manifest.identity.suite
     folder = shipped_reference(suite) if reference is None else reference
     if reference is None and not folder.is_dir():
         return GatePart(reference=None, outcome=None)
@@ -154,7 +154,7 @@ def _sources(run: LoadedRun) -> dict[str, SampleSource]:
         suite, samples = suite_of(run)
     except GravbenchError:
         return {}
-    if suite_digest(suite) != run.manifest.identity["suite_sha"]:
+    if suite_digest(suite) != run.manifest.identity.suite_sha:
         return {}
     facts = facts_of(samples)
     return {
@@ -186,11 +186,11 @@ def _pieces(manifest: Manifest, run: LoadedRun) -> dict[int, str]:
     from gravbench.backends.glm.checkpoint import read_checkpoint
     from gravbench.runner.engine import checkpoint_of
 
-    if manifest.identity.get("backend") != "transformers":
+    if manifest.identity.backend != "transformers":
         return {}
     try:
         folder = checkpoint_of(str(manifest.model.get("model")))
-        if folder is None or read_checkpoint(folder).digest() != manifest.identity["model_digest"]:
+        if folder is None or read_checkpoint(folder).digest() != manifest.identity.model_digest:
             return {}
         from tokenizers import Tokenizer
 

@@ -1,22 +1,107 @@
-"""`gravbench run`."""
+"""`gravbench run`, `score` and `export`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import sys
+from pathlib import Path
 
+from gravbench.analysis.clockless import clockless_lines
 from gravbench.analysis.summary import summary_json
-from gravbench.cli.output import print_json, print_tables
-from gravbench.cli.running import exit_code, run_plan
+from gravbench.cli.output import print_json, print_tables, say_error
+from gravbench.cli.progress import make_progress
 from gravbench.cli.summary_table import summary_parts
-from gravbench.runner.options import RunOptions, check_strategies
+from gravbench.errors import NotComparableError, UsageError
+from gravbench.options import RunOptions
+from gravbench.runner.engine import open_engine
+from gravbench.runner.run import Outcome, rescore, run
+from gravbench.runner.samples import open_suite_data, samples_of_run
+from gravbench.runner.strategies import as_arms
+from gravbench.store.files import make_folder, write_atomic
+from gravbench.store.rundir import RunDirectory, finished_pairs
+from gravbench.suites.manifest import load_suite
 
 
-def run_suite(options: RunOptions, *, batch_size: int, as_json: bool, quiet: bool) -> int:
+def run_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
     """Run, print, and return 0, or 3 when more samples failed than allowed."""
-    asked = replace(options, strategies=check_strategies(options.strategies, batch_size=batch_size))
+    asked = as_arms(options)
     outcome = run_plan(asked, quiet=quiet)
     if as_json:
         print_json(summary_json(outcome.summary))
     elif not quiet:
         print_tables(*summary_parts(outcome.summary))
     return exit_code(outcome, asked)
+
+
+def run_plan(options: RunOptions, *, quiet: bool) -> Outcome:
+    """Load the suite and its data, then run or continue the plan; progress goes to stderr."""
+    suite = load_suite(options.suite)
+    progress = make_progress(quiet=quiet)
+    opened = open_suite_data(options, suite, note=progress.note)
+    return run(
+        options,
+        suite,
+        opened.samples,
+        open_backend=open_engine,
+        progress=progress,
+        environ=os.environ,
+        opened=opened,
+    )
+
+
+def exit_code(outcome: Outcome, options: RunOptions) -> int:
+    """0, or 3 with its error line when more samples failed than --max-errors allows."""
+    if not outcome.too_many_errors:
+        return 0
+    first = next(iter((outcome.summary.failures or {}).items()), None)
+    named = f" The first: {': '.join(first)}" if first else ""
+    say_error(
+        f"{outcome.summary.failed_samples} of {outcome.summary.n_samples} samples failed, "
+        f"more than --max-errors {options.max_errors} allows",
+        f"Results are in {outcome.run_dir}; `error` in gen/*.jsonl says why each one failed.{named}",
+    )
+    return NotComparableError.exit_code
+
+
+def score_run(run_dir: Path, *, suite: str | None, data: Path | None, as_json: bool) -> int:
+    """Score again and print the summary. `suite` and `data` override where the manifest says they lie."""
+    run = RunDirectory(run_dir)
+    manifest = run.manifest()
+    loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
+    summary = rescore(run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data))
+    if as_json:
+        print_json(summary_json(summary))
+    else:
+        print_tables(*summary_parts(summary))
+    return 0
+
+
+def export_run(run_dir: Path, *, clockless: bool, out: Path | None) -> int:
+    """Write the clockless lines of a finished, scored run to `out` or stdout."""
+    if not clockless:
+        raise UsageError("export needs to know what to write", hint="Add --clockless.")
+    run = RunDirectory(run_dir)
+    manifest = run.manifest()
+    pairs = finished_pairs(run, manifest)
+    scores = run.scores(manifest.identity.scorer)
+    scored = {(score.sample_id, score.rep, score.arm) for score in scores}
+    unscored = [
+        record
+        for arms in pairs.values()
+        for record in arms.values()
+        if (record.sample_id, record.rep, record.arm) not in scored
+    ]
+    if unscored:
+        raise NotComparableError(
+            f"{run_dir}: {len(unscored)} predictions have no score, the first is of {unscored[0].sample_id}",
+            hint=f"Run `gravbench score {run_dir}` first.",
+        )
+    data = b"".join(clockless_lines(manifest, pairs, scores))
+    if out is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        make_folder(out.parent)
+        write_atomic(out, data)
+    return 0

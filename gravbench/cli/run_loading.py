@@ -20,7 +20,7 @@ from gravbench.protocols import Referee
 from gravbench.records import Request
 from gravbench.resources import data_root
 from gravbench.runner.plan import request_for
-from gravbench.runner.suite_data import samples_of_run
+from gravbench.runner.samples import samples_of_run
 from gravbench.suites.data import AnySample
 from gravbench.suites.manifest import Suite, load_suite, suite_digest
 
@@ -57,7 +57,7 @@ def load_with_facts(path: Path) -> LoadedRun:
         suite, samples = suite_of(run)
     except GravbenchError as error:
         return replace(run, notes=(f"no breakdown by page and category: {error.message}",))
-    if suite_digest(suite) != run.manifest.identity["suite_sha"]:
+    if suite_digest(suite) != run.manifest.identity.suite_sha:
         note = f"no breakdown by page and category: suite {suite.name} has changed since the run"
         return replace(run, notes=(note,))
     return replace(run, facts={**run.facts, **facts_of(samples)})
@@ -69,7 +69,7 @@ def suite_of(run: LoadedRun) -> tuple[Suite, tuple[AnySample, ...]]:
     `NotComparableError` where other pages lie there now.
     """
     manifest = run.manifest
-    suite = load_suite(str(manifest.protocol.get("suite_source") or manifest.identity["suite"]))
+    suite = load_suite(str(manifest.protocol.get("suite_source") or manifest.identity.suite))
     return suite, samples_of_run(manifest, suite, run.records(run.arms[0]))
 
 
@@ -85,17 +85,15 @@ def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> Referee
     from gravbench.runner.engine import checkpoint_of
 
     identity = run.manifest.identity
-    backend, dtype = str(identity["backend"]), str(identity["dtype"])
+    backend, dtype = identity.backend, identity.dtype
     checkpoint = None if model == backend == "toy" else checkpoint_of(model, backend=backend)
-    digest = str(identity["model_digest"])
+    digest = identity.model_digest
     step_model = open_step_model(backend, checkpoint, dtype="float32", expected_digest=digest)
     requests = _Requests(run, crops)
     referee = StepModelReferee(step_model, requests)
     if dtype == "float32":
         return RefereeSetup(referee=referee)
-    noisy = open_step_model(
-        backend, checkpoint, dtype=dtype, device=str(identity["device"]), expected_digest=digest
-    )
+    noisy = open_step_model(backend, checkpoint, dtype=dtype, device=identity.device, expected_digest=digest)
     answers = {
         f"{record.sample_id}#{piece.region_id}" if piece.region_id else record.sample_id: piece.token_ids
         for record in run.records(run.arms[0])
@@ -130,7 +128,7 @@ class _Requests:
 
     def __init__(self, run: LoadedRun, crops: Path) -> None:
         suite, samples = suite_of(run)
-        if suite_digest(suite) != run.manifest.identity["suite_sha"]:
+        if suite_digest(suite) != run.manifest.identity.suite_sha:
             raise NotComparableError(
                 f"suite {suite.name} has changed since the run, so its images cannot referee it",
                 hint="Referee with the version of the suite the run was made on.",

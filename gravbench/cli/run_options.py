@@ -1,135 +1,98 @@
-"""The options of a run, spelled once: what `run` and `sweep` take, and the `RunOptions` made of them."""
+"""Verbs that take the options of a run: their parameters on the command line are made from `RunOptions`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from annotated_types import Ge, Le
+from pydantic.fields import FieldInfo
 
-if TYPE_CHECKING:
-    from gravbench.runner.options import RunOptions
-
-SuiteOption = Annotated[
-    str, typer.Option(help="Suite to run; `gravbench suites list` names them.", show_default=False)
-]
-StrategyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="ar, selfspec, selfspec:block=16, ...; repeatable. Default: ar and selfspec.",
-        show_default=False,
-    ),
-]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        help="gravity-tiny, a checkpoint folder or a hub id. Default: gravity-tiny.", show_default=False
-    ),
-]
-BackendOption = Annotated[str, typer.Option(help="Way to run the model.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")]
-DtypeOption = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
-CudaGraphsFlag = Annotated[
-    bool, typer.Option("--cuda-graphs", help="Record decode forwards once and replay them; CUDA only.")
-]
-OutOption = Annotated[
-    Path | None, typer.Option(help="Run folder. Default: a new one under runs/.", show_default=False)
-]
-LimitOption = Annotated[
-    int | None, typer.Option(min=1, help="Only so many samples, of all tasks in proportion.")
-]
-StratifyOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KEY", help="Attribute that --limit keeps the mixture of, e.g. layout.", show_default=False
-    ),
-]
-PagesOption = Annotated[
-    str | None,
-    typer.Option(metavar="GLOB", help="Only samples whose id matches, e.g. 'page-0*'.", show_default=False),
-]
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder with OmniDocBench.json and images/. Default: the suite's own, or its place under "
-        "GRAVBENCH_DATA.",
-        show_default=False,
-    ),
-]
-AllowDriftOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FIELD", help="suite: run a changed copy of the data, named as such.", show_default=False
-    ),
-]
-LayoutOption = Annotated[
-    str, typer.Option(help="Where regions of pages come from: ground-truth, pp-doclayout-v3, whitespace.")
-]
-LayoutModelOption = Annotated[
-    str | None, typer.Option(help="Layout checkpoint: folder or hub id.", show_default=False)
-]
-BatchSizeOption = Annotated[
-    int, typer.Option(min=1, max=1024, help="Requests that decode together, in every strategy alike.")
-]
-InFlightOption = Annotated[int, typer.Option(min=1, help="Regions of a page with the backend at a time.")]
-SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the order and the bootstrap.")]
-ThreadsOption = Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")]
-MaxErrorsOption = Annotated[str, typer.Option(help="Failed samples allowed before exit 3: 1% or a number.")]
-QuietFlag = Annotated[bool, typer.Option("--quiet", help="No progress and no table.")]
-FreshFlag = Annotated[bool, typer.Option("--fresh", help="A new run, even if one could be continued.")]
+from gravbench.options import ErrorLimit, Option, RunOptions, declared_options
 
 
-def run_options(
-    *,
-    suite: str,
-    strategies: Sequence[str],
-    model: str | None,
-    backend: str,
-    device: str,
-    dtype: str,
-    cuda_graphs: bool,
-    out: Path | None,
-    limit: int | None,
-    data: Path | None,
-    layout: str,
-    seed: int,
-    threads: int,
-    max_errors: str,
-    fresh: bool,
-    argv: tuple[str, ...],
-    stratify: str | None = None,
-    pages: str | None = None,
-    allow_drift: Sequence[str] = (),
-    layout_model: str | None = None,
-    in_flight: int = 1,
-) -> RunOptions:
-    """What was asked for, checked as far as no file is needed. Strategies are the verb's own business."""
+def takes_run_options(verb: Callable[..., int], *, alone: bool = True) -> Callable[..., int]:
+    """`verb(options, ...)` as a command: every option of a run, then the verb's own parameters.
+
+    Without `alone`, those that only a single run has are left out.
+    """
+    own = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(verb, eval_str=True).parameters.values()
+        if parameter.name != "options"
+    ]
+    taken = {
+        name: _parameter(name, field, option)
+        for name, field, option in declared_options()
+        if (alone or not option.alone) and name not in {p.name for p in own}
+    }
+
+    def command(**given: Any) -> int:
+        asked = {name: given.pop(name) for name in taken}
+        return verb(run_options(**asked), **given)
+
+    parameters = [*taken.values(), *own]
+    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def run_options(**asked: Any) -> RunOptions:
+    """What was asked for, checked as far as no file is needed; `None` stands for the default.
+
+    Strategies are the verb's own business.
+    """
     from gravbench.pages.layouts import check_layout
-    from gravbench.runner.options import RunOptions, parse_error_limit
-    from gravbench.runner.suite_data import check_drift
+    from gravbench.runner.samples import check_drift
 
-    return RunOptions(
-        suite=suite,
-        strategies=tuple(strategies),
-        model=model,
-        backend=backend,
-        device=device,
-        dtype=dtype,
-        cuda_graphs=cuda_graphs,
-        out=out,
-        limit=limit,
-        stratify=stratify,
-        pages=pages,
-        data=data,
-        allow_drift=check_drift(allow_drift),
-        layout=check_layout(layout),
-        layout_model=layout_model,
-        in_flight=in_flight,
-        seed=seed,
-        threads=threads,
-        max_errors=parse_error_limit(max_errors),
-        fresh=fresh,
-        argv=argv,
+    given = {name: value for name, value in asked.items() if value is not None}
+    options = RunOptions(**given, argv=("gravbench", *sys.argv[1:]))
+    check_layout(options.layout)
+    check_drift(options.allow_drift)
+    return options
+
+
+def threads_option() -> inspect.Parameter:
+    """`--threads` alone, for verbs that load a model without running a suite."""
+    return next(_parameter(*declared) for declared in declared_options() if declared[0] == "threads")
+
+
+def _parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter:
+    low = next((mark.ge for mark in field.metadata if isinstance(mark, Ge)), None)
+    high = next((mark.le for mark in field.metadata if isinstance(mark, Le)), None)
+    kind = _command_line_type(field.annotation)
+    default: Any = inspect.Parameter.empty if field.is_required() else field.default
+    if isinstance(default, ErrorLimit):
+        default = str(default)
+    elif isinstance(default, tuple):
+        default = None
+    declared = typer.Option(
+        option.flag_of(name),
+        help=option.help,
+        metavar=option.metavar,
+        show_default=option.show_default,
+        min=low,  # type: ignore[arg-type]
+        max=high,  # type: ignore[arg-type]
     )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
+    )
+
+
+def _command_line_type(annotation: Any) -> Any:
+    """What the parser makes of a word: repeatable options are lists, an error limit is read later."""
+    if get_origin(annotation) is tuple:
+        return list[get_args(annotation)[0]] | None  # type: ignore[misc]
+    if annotation is ErrorLimit:
+        return str
+    if get_origin(annotation) in (types.UnionType, typing.Union):
+        return annotation
+    assert annotation in (str, int, bool, Path), annotation
+    return annotation

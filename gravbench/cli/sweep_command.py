@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
@@ -14,10 +13,11 @@ from gravbench.analysis.curve import Curve, curve_of, swept_strategies
 from gravbench.analysis.speed import Speedup
 from gravbench.arms import MAX_BATCH
 from gravbench.cli.output import ArmName, print_json, print_tables
-from gravbench.cli.running import exit_code, run_plan
+from gravbench.cli.run_command import exit_code, run_plan
 from gravbench.cli.summary_table import data_parts, timed_name
 from gravbench.errors import UsageError
-from gravbench.runner.options import RunOptions, check_strategies
+from gravbench.options import RunOptions
+from gravbench.runner.strategies import as_arms
 from gravbench.store.schema import canonical_json
 
 MAX_BLOCK = 4096
@@ -34,7 +34,7 @@ def sweep(
         batches=parse_sizes("--batch-sizes", batch_sizes, most=MAX_BATCH),
         strategies=options.strategies,
     )
-    asked = replace(options, strategies=check_strategies(strategies))
+    asked = as_arms(options.but(strategies=strategies))
     outcome = run_plan(asked, quiet=quiet)
     curve = curve_of(outcome.summary)
     if as_json:

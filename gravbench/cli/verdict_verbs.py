@@ -1,4 +1,4 @@
-"""The verbs that judge and show: compare, gate, bless, sweep, report. Importing this adds them."""
+"""The verbs that judge and show: compare, gate, bless, report."""
 
 from __future__ import annotations
 
@@ -8,29 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.app import JsonFlag, RunArgument, app
-from gravbench.cli.run_options import (
-    AllowDriftOption,
-    BackendOption,
-    CudaGraphsFlag,
-    DataOption,
-    DeviceOption,
-    DtypeOption,
-    FreshFlag,
-    LayoutModelOption,
-    LayoutOption,
-    LimitOption,
-    MaxErrorsOption,
-    ModelOption,
-    OutOption,
-    PagesOption,
-    QuietFlag,
-    SeedOption,
-    StratifyOption,
-    SuiteOption,
-    ThreadsOption,
-    run_options,
-)
+from gravbench.cli.verbs import JsonFlag, RunArgument
 
 RefereeOption = Annotated[
     str | None,
@@ -42,7 +20,6 @@ RefereeOption = Annotated[
 ]
 
 
-@app.command()
 def compare(
     base: Annotated[Path, typer.Argument(metavar="A", help="A run folder.", show_default=False)],
     own: Annotated[
@@ -88,7 +65,6 @@ def compare(
     )
 
 
-@app.command()
 def gate(
     run: Annotated[
         Path | None, typer.Argument(metavar="[RUN]", help="A run folder; mode candidate needs it.")
@@ -153,7 +129,6 @@ def gate(
     )
 
 
-@app.command()
 def bless(
     run: RunArgument,
     reason: Annotated[str, typer.Option(help="Why this run is what we vouch for now.", show_default=False)],
@@ -178,80 +153,6 @@ def bless(
     )
 
 
-@app.command()
-def sweep(
-    suite: SuiteOption,
-    blocks: Annotated[str, typer.Option(help="Block sizes, comma-separated.")] = "4,8,16,32",
-    batch_sizes: Annotated[
-        str,
-        typer.Option(help="Batch sizes, comma-separated; ar runs at each of them too, as the measure."),
-    ] = "1",
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Strategy to run at every block size; repeatable. Default: selfspec.", show_default=False
-        ),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(help="Further strategy, as it is; repeatable. ar is always there.", show_default=False),
-    ] = None,
-    model: ModelOption = None,
-    backend: BackendOption = "transformers",
-    device: DeviceOption = "cpu",
-    dtype: DtypeOption = "float32",
-    cuda_graphs: CudaGraphsFlag = False,
-    out: OutOption = None,
-    limit: LimitOption = None,
-    stratify: StratifyOption = None,
-    pages: PagesOption = None,
-    data: DataOption = None,
-    allow_drift: AllowDriftOption = None,
-    layout: LayoutOption = "ground-truth",
-    layout_model: LayoutModelOption = None,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 1,
-    max_errors: MaxErrorsOption = "1%",
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    fresh: FreshFlag = False,
-) -> int:
-    """A curve over block sizes and strategies: all arms interleaved in one session, one run folder."""
-    from gravbench.cli import sweep_command
-
-    options = run_options(
-        suite=suite,
-        strategies=strategy or (),
-        model=model,
-        backend=backend,
-        device=device,
-        dtype=dtype,
-        cuda_graphs=cuda_graphs,
-        out=out,
-        limit=limit,
-        stratify=stratify,
-        pages=pages,
-        data=data,
-        allow_drift=allow_drift or (),
-        layout=layout,
-        layout_model=layout_model,
-        seed=seed,
-        threads=threads,
-        max_errors=max_errors,
-        fresh=fresh,
-        argv=("gravbench", *sys.argv[1:]),
-    )
-    return sweep_command.sweep(
-        options,
-        blocks=blocks,
-        batch_sizes=batch_sizes,
-        vary=tuple(vary or ("selfspec",)),
-        as_json=json,
-        quiet=quiet,
-    )
-
-
-@app.command()
 def report(
     runs: Annotated[
         list[Path],

@@ -7,13 +7,13 @@ times: a second blessing of an unchanged run changes PROVENANCE.toml alone.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import orjson
 from pydantic import JsonValue
 
+from gravbench import options
 from gravbench.analysis.comparison import identity_differences, sample_problem
 from gravbench.analysis.counters import summarise_counters
 from gravbench.analysis.identity import is_identical
@@ -33,8 +33,10 @@ from gravbench.gate.reference import (
     file_sha,
     without_times,
 )
+from gravbench.options import DEFAULT_MODEL, options_of
 from gravbench.records import Record
 from gravbench.store.files import make_folder, write_atomic
+from gravbench.store.run_identity import RunIdentity
 from gravbench.store.schema import GenRecord, ScoreRecord, record_bytes
 
 COUNTED = (
@@ -106,15 +108,8 @@ def check_whole(run: LoadedRun, folder: Path) -> None:
 
 
 def _check_command(run: LoadedRun) -> None:
-    """Runs from before their selection was kept, and runs on changed data, cannot be asked for again."""
-    identity, data = run.manifest.identity, run.manifest.protocol.get("data")
-    for option in ("--pages", "--stratify"):
-        given = any(word.partition("=")[0] == option for word in run.manifest.argv)
-        if given and option.removeprefix("--") not in identity:
-            raise NotComparableError(
-                f"{run.name}: was made with {option}, and its manifest does not say which",
-                hint="Run it again with this version, then bless that run.",
-            )
+    """Runs on changed data cannot be asked for again."""
+    data = run.manifest.protocol.get("data")
     if isinstance(data, dict) and data.get("drifted"):
         raise NotComparableError(
             f"{run.name}: was made on a changed copy of the data ({data.get('label')})",
@@ -193,44 +188,19 @@ def provenance_text(run: LoadedRun, *, reason: str, who: str, date: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def command_of(identity: Mapping[str, JsonValue], *, model: str | None = None) -> str:
+def command_of(identity: RunIdentity, *, model: str | None = None) -> str:
     """The `gravbench run` that asks the same question; folders of the machine it ran on are left out.
 
     `model` is the name of the checkpoint. Where it, or that of a layout, is not shipped, the name alone
     stands: the digest in run.json says which it was.
     """
-    words = ["gravbench", "run", "--suite", str(identity["suite"])]
-    strategies, layout = identity["strategies"], identity.get("layout")
-    assert isinstance(strategies, list)
-    for strategy in strategies:
-        words += ["--strategy", str(strategy)]
-    if not isinstance(layout, dict):
-        layout = {}
-    for option, value, default in (
-        ("--model", model, SHIPPED_MODEL),
-        ("--backend", identity.get("backend"), "transformers"),
-        ("--device", identity.get("device"), "cpu"),
-        ("--dtype", identity.get("dtype"), "float32"),
-        ("--limit", identity.get("limit"), None),
-        ("--stratify", identity.get("stratify"), None),
-        ("--pages", identity.get("pages"), None),
-        ("--layout", layout.get("name"), "ground-truth"),
-        ("--layout-model", layout.get("model"), None),
-        ("--in-flight", identity.get("in_flight"), 1),
-        ("--seed", identity.get("seed"), 0),
-        ("--threads", identity.get("threads"), 1),
-    ):
-        if value is not None and value != default:
-            words += [option, str(value)]
-    if str(identity.get("engine")).endswith(", CUDA graphs"):
-        words.append("--cuda-graphs")
-    return shlex.join(words)
+    return options.command_of(options_of(identity, model=None if model == DEFAULT_MODEL else model))
 
 
 def _model_name(run: LoadedRun) -> str | None:
     """The checkpoint's name; `None` for the toy, whose table is part of the backend unless it is named."""
     name = run.manifest.model.get("model")
-    return None if name is None or run.manifest.identity.get("backend") == name else str(name)
+    return None if name is None or run.manifest.identity.backend == name else str(name)
 
 
 def _change(run: LoadedRun, arm: str, reference: Reference | None) -> BlessChange:
@@ -242,7 +212,8 @@ def _change(run: LoadedRun, arm: str, reference: Reference | None) -> BlessChang
         named = () if data is None else (f"data: {data.label}",)
         return BlessChange(arm=arm, new=True, lines=(f"{n} samples, {tokens} tokens", *named))
     lines = [
-        f"{d.field}: {d.base} -> {d.own}" for d in identity_differences(stored.run.identity, _identity(run))
+        f"{d.field}: {d.base} -> {d.own}"
+        for d in identity_differences(stored.run.identity.document(), _identity(run).document())
     ]
     lines += _data_lines(stored.run.data, run_data(run.manifest.protocol))
     keys = {(unit.sample_id, unit.rep): unit.records[arm] for unit in run.units}
@@ -290,14 +261,14 @@ def _means(scores: Sequence[Sequence[ScoreRecord]]) -> dict[str, float]:
     return {metric: sum(column) / len(column) for metric, column in values.items()}
 
 
-def _identity(run: LoadedRun) -> dict[str, JsonValue]:
+def _identity(run: LoadedRun) -> RunIdentity:
     """The run's identity without the list of strategies: each folder is one."""
-    return {key: value for key, value in run.manifest.identity.items() if key != "strategies"}
+    return run.manifest.identity.model_copy(update={"strategies": ()})
 
 
 def _run_record(run: LoadedRun, arm: str, quality: Mapping[str, float], target: Path) -> ReferenceRun:
     return ReferenceRun(
-        suite=str(run.manifest.identity["suite"]),
+        suite=run.manifest.identity.suite,
         strategy=arm,
         n_samples=len(run.units),
         identity=_identity(run),
@@ -337,7 +308,7 @@ def _lines(records: Sequence[Record]) -> bytes:
 
 def _empty_tolerances(run: LoadedRun, arm: str) -> str:
     return (
-        f"# What {arm} on {run.manifest.identity['suite']} is allowed beyond the policy; "
+        f"# What {arm} on {run.manifest.identity.suite} is allowed beyond the policy; "
         "same keys as gravbench/gate/default.toml.\n# Kept when the run is blessed again.\n"
     )
 

@@ -115,7 +115,9 @@ def candidate_problems(run: LoadedRun, reference: Reference, policies: Mapping[s
     """Why the run does not answer the reference's question; empty when it does."""
     problems: list[str] = []
     for name, arm in reference.arms.items():
-        for d in identity_differences(arm.run.identity, run.manifest.identity, policies[name].must_match):
+        for d in identity_differences(
+            arm.run.identity.document(), run.manifest.identity.document(), policies[name].must_match
+        ):
             problem = f"{d.field} is {d.own}, the reference has {d.base}"
             if d.field == "model_digest":
                 problem += f": other weights are judged by --policy {NEW_WEIGHTS}"
@@ -378,7 +380,9 @@ def _notices(run: LoadedRun, reference: Reference) -> list[str]:
     """Differences that do not forbid a verdict but that a reader should know."""
     first = next(iter(reference.arms.values()))
     watched = ("gravbench", "engine", "device", "threads", "seed")
-    differences = identity_differences(first.run.identity, run.manifest.identity, watched)
+    differences = identity_differences(
+        first.run.identity.document(), run.manifest.identity.document(), watched
+    )
     return [f"{d.field} is {d.own}, the reference was made with {d.base}" for d in differences]
 
 

@@ -35,7 +35,7 @@ def rescore(
         return _report("rescore", reference, None, [], problems, data=data)
     verdicts: list[Verdict] = []
     for name, arm in reference.arms.items():
-        expected_suite = arm.run.identity.get("suite_sha")
+        expected_suite = arm.run.identity.suite_sha
         if expected_suite != suite_sha:
             problems.append(f"{name}: suite_sha is {suite_sha[:12]}, blessed with {str(expected_suite)[:12]}")
             continue
@@ -51,7 +51,7 @@ def _data_problems(reference: Reference, inputs: Mapping[str, str], references_s
         if inputs.get(sample_id) != prediction.input_sha:
             what = "is not in this copy" if sample_id not in inputs else "differs in image or annotation"
             return [f"another copy of the data: {sample_id} {what}; name the one blessed on with --data"]
-    blessed = first.run.identity.get("references_sha")
+    blessed = first.run.identity.references_sha
     if blessed != references_sha:
         return [f"references_sha is {str(references_sha)[:12]}, blessed with {str(blessed)[:12]}"]
     return []
@@ -119,7 +119,7 @@ def _scores_verdict(arm: ReferenceArm, scores: Sequence[ScoreRecord], *, scorer_
     verdict = _exact(
         "rescore", arm.run.strategy, different, len(arm.predictions), what="scores, counts or signatures"
     )
-    blessed = arm.run.identity.get("scorer")
+    blessed = arm.run.identity.scorer
     if verdict.status == "fail" and blessed != scorer_id:
         note = f"; the scorer is {scorer_id}, blessed with {blessed}"
         return verdict.model_copy(update={"explanation": verdict.explanation + note})

@@ -26,6 +26,7 @@ from gravbench.errors import DataError
 from gravbench.records import Counters, Rounds, SampleTask, StopReason, Times, Trace
 from gravbench.store.files import parse_record, read_records
 from gravbench.store.page_schema import PageDetail, StageTimes
+from gravbench.store.run_identity import RunIdentity
 from gravbench.store.schema import GenError, GenRecord, GenStatus, ScoreRecord, StoredRecord
 
 RUN_FILE = "run.json"
@@ -43,7 +44,8 @@ class ReferenceRun(StoredRecord):
     suite: str
     strategy: str
     n_samples: int
-    identity: dict[str, JsonValue]
+    identity: RunIdentity
+    """Without the strategies: each has a reference of its own."""
     model: dict[str, JsonValue]
     quality: dict[str, float]
     counters: dict[str, float]
@@ -164,7 +166,7 @@ def as_generation(arm: ReferenceArm, key: Key) -> GenRecord:
         slot=0,
         attempt=1,
         task=p.task,
-        suite_sha=str(arm.run.identity.get("suite_sha")),
+        suite_sha=arm.run.identity.suite_sha,
         input_sha=p.input_sha,
         prompt_sha=p.prompt_sha,
         max_new_tokens=p.max_new_tokens,

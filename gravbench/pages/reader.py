@@ -6,7 +6,6 @@ import io
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,8 +74,7 @@ class _Task:
 class PageReader:
     """Reads pages with one backend and one layout. `crops` is a scratch folder, emptied after each page.
 
-    Regions decode together as the strategy's batch size says. Else `in_flight` of them are with the backend
-    at a time; more than one needs a backend that takes calls from several threads.
+    Regions decode together as the strategy's batch size says, else one after the other.
     """
 
     backend: Backend
@@ -85,7 +83,6 @@ class PageReader:
     crops: Path
     clock: Callable[[], int]
     crop_grid: int = 1
-    in_flight: int = 1
 
     def read(self, page: PageSample, *, strategy: str) -> PageReading:
         """One arm on one page. A fault of the page's own data gives a failed answer with the reason."""
@@ -121,7 +118,6 @@ class PageReader:
             skipped=skipped,
             dropped=dropped,
             stages=stages,
-            in_flight=self.in_flight,
         )
         return PageReading(generation=_joined(page, markdown, answers), detail=detail)
 
@@ -159,10 +155,7 @@ class PageReader:
             longest = max(task.request.max_new_tokens for task in tasks)
             decode = DecodeConfig(strategy=strategy, max_new_tokens=longest)
             return self.backend.generate_batch([task.request for task in tasks], decode)
-        if self.in_flight == 1:
-            return [one(task) for task in tasks]
-        with ThreadPoolExecutor(max_workers=self.in_flight) as pool:
-            return list(pool.map(one, tasks))
+        return [one(task) for task in tasks]
 
 
 def _save_png(crop: Image.Image, place: Path) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gravbench.errors import DataError
 from gravbench.records import Point, Record, Task
+from gravbench.store.run_identity import LayoutInfo
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -76,15 +77,6 @@ class PageSample:
     def reference_sha(self) -> str:
         """That of image and annotation: the official scorer reads the image's name beside the annotation."""
         return self.image_sha256
-
-
-class LayoutInfo(Record):
-    """Which layout provider, with everything that can move a region."""
-
-    name: str
-    model: str | None = None
-    digest: str
-    """Hash of weights, thresholds and rules."""
 
 
 class LayoutProvider(Protocol):

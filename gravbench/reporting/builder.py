@@ -150,7 +150,7 @@ def has_hidden_rounds(record: GenRecord) -> bool:
 
 
 def _title(inputs: Sequence[ReportInput]) -> str:
-    suites = dict.fromkeys(str(given.run.manifest.identity["suite"]) for given in inputs)
+    suites = dict.fromkeys(given.run.manifest.identity.suite for given in inputs)
     arms = dict.fromkeys(arm for given in inputs for arm in given.run.arms if not is_ar(arm))
     named = ", ".join(list(arms)[:3]) + (f" and {len(arms) - 3} more" if len(arms) > 3 else "")
     return f"{named or AR} on {', '.join(suites)}"
@@ -166,7 +166,7 @@ def _run(given: ReportInput, analysis: RunAnalysis) -> RunPart:
         run_id=manifest.run_id,
         created_utc=manifest.created_utc,
         argv=manifest.argv,
-        identity=manifest.identity,
+        identity=manifest.identity.document(),
         identity_sha=manifest.identity_sha,
         model=manifest.model,
         environment=manifest.environment,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gravbench.errors import EngineError, UsageError
+from gravbench.options import DEFAULT_MODEL, RunOptions
 from gravbench.protocols import Backend
 from gravbench.resources import shipped_model_dir
-from gravbench.runner.options import DEFAULT_MODEL, RunOptions
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Suite
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
 
 def open_engine(options: RunOptions, suite: Suite) -> Backend:
     """Open the backend of `options`, loading its module (and torch) only now."""
-    from gravbench.backends.registry import open_backend
+    from gravbench.backends.registry import name_of, open_backend
 
-    if options.backend == "transformers":
+    if name_of(options.backend) == "transformers":
         check_prompts(suite)
     return open_backend(
         options.backend,
-        model=checkpoint_of(options.model, backend=options.backend),
+        model=checkpoint_of(options.model, backend=name_of(options.backend)),
         device=options.device,
         dtype=options.dtype,
         threads=options.threads,
-        cuda_graphs=options.cuda_graphs,
     )
 
 

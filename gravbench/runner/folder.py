@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import Path
 
 from gravbench.errors import DataError, UsageError
-from gravbench.runner.options import RunOptions
+from gravbench.options import RunOptions
 from gravbench.store.files import disk_error, make_folder, refuse_file
 from gravbench.store.lock import RunLock
-from gravbench.store.rundir import RunDirectory, differing_field, runs_below
+from gravbench.store.rundir import RunDirectory, runs_below
 from gravbench.store.schema import Manifest
 
 
@@ -66,7 +66,7 @@ def open_named(run: RunDirectory, lock: RunLock, manifest: Manifest) -> Claim:
         run.create(manifest)
         return Claim(run=run, manifest=manifest, resumed=False, took_over=lock.left_over)
     stored = run.manifest()
-    difference = differing_field(manifest.identity, stored.identity)
+    difference = manifest.identity.differing_field(stored.identity)
     if difference is not None:
         raise UsageError(
             f"{run.path}: holds a run with another plan; {difference}",

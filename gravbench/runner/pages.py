@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from gravbench.arms import batch_of
-from gravbench.errors import UsageError
-from gravbench.pages.assembly import ASSEMBLER
+from gravbench.options import RunOptions
 from gravbench.pages.reader import PageReader
 from gravbench.pages.regions import LayoutProvider, PageSample
 from gravbench.protocols import Backend
-from gravbench.runner.options import RunOptions
 from gravbench.store.page_schema import PageDetail
 from gravbench.store.schema import sha256_of
 
@@ -34,16 +31,6 @@ class PageSetup:
 
     layout: LayoutProvider
     crop_grid: int
-    in_flight: int
-
-    def identity(self) -> dict[str, JsonValue]:
-        """Fields of the run's identity that only runs with pages have; each can move a score."""
-        return {
-            "assembler": ASSEMBLER,
-            "layout": self.layout.describe().model_dump(mode="json"),
-            "crop_grid": self.crop_grid,
-            "in_flight": self.in_flight,
-        }
 
     def reader(
         self, suite: Suite, backend: Backend, *, run_folder: Path, clock: Callable[[], int]
@@ -56,7 +43,6 @@ class PageSetup:
             crops=run_folder / CROPS_FOLDER,
             clock=clock,
             crop_grid=self.crop_grid,
-            in_flight=self.in_flight,
         )
 
 
@@ -70,21 +56,9 @@ def page_setup(
     """The setup when there are pages among the samples, else `None`."""
     if not any(isinstance(sample, PageSample) for sample in samples):
         return None
-    if options.in_flight > 1 and options.backend in ("transformers", "toy"):
-        raise UsageError(
-            f"--in-flight {options.in_flight}: backend '{options.backend}' takes one request at a time",
-            hint="Use --in-flight 1, or a server backend.",
-        )
-    batched = next((arm for arm in options.strategies if batch_of(arm) > 1), None)
-    if options.in_flight > 1 and batched is not None:
-        raise UsageError(
-            f"--in-flight {options.in_flight}: regions of '{batched}' decode together, not in flight",
-            hint="Use either --in-flight, or batch sizes above 1.",
-        )
     return PageSetup(
         layout=open_layout(options),
         crop_grid=suite.pages.crop_grid if suite.pages else 1,
-        in_flight=options.in_flight,
     )
 
 

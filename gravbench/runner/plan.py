@@ -23,28 +23,46 @@ def limit_samples(samples: Sequence[S], limit: int | None) -> tuple[S, ...]:
     return take(samples, limit)
 
 
-def order_plan(samples: Sequence[Selectable], arms: Sequence[str], *, seed: int) -> tuple[PlanEntry, ...]:
+def order_plan(
+    samples: Sequence[Selectable], arms: Sequence[str], *, seed: int, repeats: int = 1
+) -> tuple[PlanEntry, ...]:
     """Interleaved plan: samples shuffled by `seed`, arms of one sample next to each other.
 
     Samples go in blocks of two: the block's first sample runs the arms in a random order, the second in
     the reverse (ABBA), so that linear drift cancels inside the block. Where arms decode several crops
     together, such a group of crops takes the place of the sample: each arm decodes all of it in turn.
+    Every repeat is such a pass over all samples, in an order of its own.
     """
     rng = random.Random(seed)
-    order = list(samples)
-    rng.shuffle(order)
     entries: list[PlanEntry] = []
     arm_order = list(arms)
-    size = group_size(arms, crops=sum(sample.task != "page" for sample in order))
-    for index, group in enumerate(together(order, lambda sample: sample.task, size=size)):
-        if index % 2 == 0:
-            rng.shuffle(arm_order)
-        else:
-            arm_order.reverse()
-        for arm in arm_order:
-            for sample in group:
-                entries.append(PlanEntry(slot=len(entries), sample_id=sample.sample_id, arm=arm))
-    return tuple(entries)
+    size = group_size(arms, crops=sum(sample.task != "page" for sample in samples))
+    for rep in range(repeats):
+        order = list(samples)
+        rng.shuffle(order)
+        for index, group in enumerate(together(order, lambda sample: sample.task, size=size)):
+            if index % 2 == 0:
+                rng.shuffle(arm_order)
+            else:
+                arm_order.reverse()
+            entries += [
+                PlanEntry(slot=0, sample_id=sample.sample_id, arm=arm, rep=rep)
+                for arm in arm_order
+                for sample in group
+            ]
+    return tuple(entry.model_copy(update={"slot": slot}) for slot, entry in enumerate(entries))
+
+
+def planned_groups(plan: Sequence[PlanEntry], task_of: Callable[[str], str]) -> list[list[tuple[str, int]]]:
+    """The plan's groups again: the (sample, rep) that arms answer one after the other, in order."""
+    order = dict.fromkeys((e.sample_id, e.rep) for e in sorted(plan, key=lambda e: e.slot))
+    crops = {sample_id for sample_id, _ in order if task_of(sample_id) != "page"}
+    size = group_size({e.arm for e in plan}, crops=len(crops))
+    return [
+        group
+        for rep in sorted({rep for _, rep in order})
+        for group in together([k for k in order if k[1] == rep], lambda key: task_of(key[0]), size=size)
+    ]
 
 
 def group_size(arms: Iterable[str], *, crops: int) -> int:

@@ -18,10 +18,10 @@ from gravbench.pages.reader import PageReader, PageReading
 from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend
 from gravbench.records import SampleTask, Trace
-from gravbench.runner.answering import Answering
 from gravbench.runner.folder import Claim
 from gravbench.runner.pages import budget_of, prompt_sha
-from gravbench.runner.plan import group_size, together
+from gravbench.runner.plan import planned_groups
+from gravbench.runner.reading import Answering
 from gravbench.store.predictions import write_markdown
 from gravbench.store.rundir import EventLog, PairKey, complete_pairs, next_attempts
 from gravbench.store.schema import (
@@ -151,12 +151,8 @@ class Session:
 
     def _groups(self, pending: Sequence[Sequence[PlanEntry]]) -> list[list[Sequence[PlanEntry]]]:
         """Pairs that decode together, as the plan has them; those that are finished left out."""
-        plan = self.claim.manifest.plan
         left = {(pair[0].sample_id, pair[0].rep): pair for pair in pending}
-        order = dict.fromkeys((e.sample_id, e.rep) for e in sorted(plan, key=lambda e: e.slot))
-        crops = sum(self.samples[sample_id].task != "page" for sample_id, _ in order)
-        size = group_size(self.claim.manifest.arms, crops=crops)
-        planned = together(order, lambda key: self.samples[key[0]].task, size=size)
+        planned = planned_groups(self.claim.manifest.plan, lambda sample_id: self.samples[sample_id].task)
         groups = [[left[key] for key in keys if key in left] for keys in planned]
         return [group for group in groups if group]
 
@@ -204,7 +200,7 @@ class Session:
                 slot=entry.slot,
                 attempt=attempt,
                 task=sample.task,
-                suite_sha=str(self.claim.manifest.identity["suite_sha"]),
+                suite_sha=self.claim.manifest.identity.suite_sha,
                 input_sha=sample.image_sha256,
                 prompt_sha=prompt_sha(self.suite, sample),
                 max_new_tokens=budget_of(self.suite, sample, reading.detail),

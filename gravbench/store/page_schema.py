@@ -58,4 +58,3 @@ class PageDetail(Record):
     skipped: dict[str, int]
     dropped: dict[str, int]
     stages: StageTimes
-    in_flight: int = Field(default=1, ge=1)

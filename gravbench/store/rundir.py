@@ -199,25 +199,12 @@ def finished_pairs(run: RunDirectory, manifest: Manifest) -> dict[PairKey, dict[
     return pairs
 
 
-def differing_field(mine: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> str | None:
-    """The first field (in sorted order) in which two plans differ, as `name: a, there b`; `None` if equal."""
-    for name in sorted({*mine, *theirs}):
-        if mine.get(name) != theirs.get(name):
-            return f"{name}: {_short(mine.get(name))} here, {_short(theirs.get(name))} in the folder"
-    return None
-
-
 def runs_below(root: Path) -> list[RunDirectory]:
     """Run folders directly under `root`, newest name first (names begin with the UTC time)."""
     if not root.is_dir():
         return []
     folders = sorted((p for p in root.iterdir() if p.is_dir()), key=lambda p: p.name, reverse=True)
     return [run for run in map(RunDirectory, folders) if run.exists()]
-
-
-def _short(value: JsonValue) -> str:
-    text = canonical_json(value).decode("utf-8")
-    return text if len(text) <= 90 else text[:87] + "..."
 
 
 def _in_folder(path: Path) -> Path:

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 from gravbench.records import Record, Rounds, SampleTask, StopReason, Trace
 from gravbench.scorers.contract import Note
 from gravbench.store.page_schema import PageDetail
+from gravbench.store.run_identity import RunIdentity
 
 GenStatus = Literal["ok", "error", "invalid_record"]
 Phase = Literal["generating", "scoring", "complete", "interrupted", "failed"]
@@ -37,12 +38,11 @@ class PlanEntry(Record):
 class Manifest(StoredRecord):
     """`manifest.json`: written first, never changed. `identity` is what makes two runs the same plan."""
 
-    schema_id: Literal["gravbench.run/1"] = Field(default="gravbench.run/1", alias="schema")
+    schema_id: Literal["gravbench.run/2"] = Field(default="gravbench.run/2", alias="schema")
     run_id: str
     created_utc: str
     argv: tuple[str, ...]
-    identity: dict[str, JsonValue]
-    """Suite, model, decoding, engine and order: every field that can move a prediction or a counter."""
+    identity: RunIdentity
     identity_sha: str
     plan: tuple[PlanEntry, ...]
     model: dict[str, JsonValue]
@@ -51,16 +51,14 @@ class Manifest(StoredRecord):
 
     @model_validator(mode="after")
     def _identity_is_hashed(self) -> Manifest:
-        if sha256_of(self.identity) != self.identity_sha:
+        if sha256_of(self.identity.document()) != self.identity_sha:
             raise ValueError("identity_sha is not the hash of identity: the manifest was edited")
         return self
 
     @property
     def arms(self) -> tuple[str, ...]:
         """Strategy strings in the order they were given."""
-        given = self.identity["strategies"]
-        assert isinstance(given, list)
-        return tuple(str(arm) for arm in given)
+        return self.identity.strategies
 
 
 class State(StoredRecord):

@@ -20,8 +20,9 @@ from gravbench.backends.checkpoint_contents import refuse_unlike_tensors
 from gravbench.backends.hub import resolve_model
 from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
-from gravbench.pages.regions import LayoutInfo, PageSample, Region
+from gravbench.pages.regions import PageSample, Region
 from gravbench.printable import shortened
+from gravbench.store.run_identity import LayoutInfo
 
 NAME = "pp-doclayout-v3"
 DEFAULT_MODEL = "PaddlePaddle/PP-DocLayoutV3_safetensors"

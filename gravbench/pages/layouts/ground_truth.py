@@ -9,7 +9,8 @@ from PIL import Image
 
 from gravbench.pages.annotations import CATEGORY_LABELS, annotated_regions, page_scale, scaled
 from gravbench.pages.layouts import refuse_model
-from gravbench.pages.regions import LayoutInfo, PageSample, Region
+from gravbench.pages.regions import PageSample, Region
+from gravbench.store.run_identity import LayoutInfo
 
 NAME = "ground-truth"
 VERSION = 1

@@ -7,7 +7,7 @@ from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.counters import at_acceptance_floor, summarise_counters
 from gravbench.analysis.loaded import facts_of, load_run
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
-from gravbench.runner.path import write_results
+from gravbench.runner.run import write_results
 from gravbench.store.rundir import RunDirectory, finished_pairs
 
 LONG = (*range(1, 61), 0)

@@ -256,7 +256,7 @@ def test_key_counts_are_few(needed: int, capacity: int, keys: int) -> None:
 
 
 def test_cuda_graphs_need_a_cuda_device(checkpoint: Path) -> None:
-    with pytest.raises(UsageError, match="--cuda-graphs on device 'cpu'"):
+    with pytest.raises(UsageError, match="cuda_graphs on device 'cpu'"):
         TransformersLocal(checkpoint, cuda_graphs=True)
 
 

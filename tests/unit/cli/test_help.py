@@ -10,8 +10,7 @@ from typing import Any
 import typer.main
 from run_support import child_environment
 
-from gravbench.cli import entry  # noqa: F401  (adds all verbs)
-from gravbench.cli.app import app
+from gravbench.cli.app import build_app
 
 HEAVY = ("torch", "transformers", "numpy", "pandas", "scipy", "matplotlib", "PIL", "numba", "lxml", "jinja2")
 ASK = """
@@ -36,7 +35,7 @@ def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 def test_help_of_no_verb_loads_a_heavy_module(tmp_path: Path) -> None:
-    every = list(verbs(typer.main.get_command(app)))
+    every = list(verbs(typer.main.get_command(build_app())))
     assert {("run",), ("sweep",), ("train",), ("omnidoc",), ("suites", "fetch"), ()} <= set(every)
     done = subprocess.run(
         [sys.executable, "-c", ASK, ",".join(HEAVY), json.dumps(every)],

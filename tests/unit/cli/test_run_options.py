@@ -1,36 +1,56 @@
-"""The options of a run are one list: `run` offers every field of RunOptions, `sweep` offers them alike."""
+"""The options of a run are one declaration: what a user can give, what a run is, and how to ask again."""
 
-from dataclasses import fields, replace
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
+from hypothesis import given
+from hypothesis import strategies as st
+from run_support import run_identity
 
 from gravbench.cli import entry, run_command, sweep_command
-from gravbench.cli.app import app
-from gravbench.runner.options import ErrorLimit, RunOptions, parse_error_limit
+from gravbench.cli.app import build_app
+from gravbench.options import (
+    MAX_SEED,
+    ErrorLimit,
+    RunOptions,
+    command_of,
+    declared_options,
+    options_of,
+    parse_error_limit,
+)
+from gravbench.store.run_identity import LayoutInfo, RunIdentity
 
-OWN = {"strategy", "blocks", "batch_sizes", "vary"}
-"""What `sweep` means in another way than `run`, or has alone."""
-ONLY_OF_A_RUN = {"batch_size", "in_flight"}
-"""A sweep has batch sizes, and regions that decode together are not in flight."""
+OWN = {"blocks", "batch_sizes", "vary"}
+"""What `sweep` has alone."""
 
 
 def offered(verb: str) -> dict[str, tuple[object, ...]]:
-    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    command = typer.main.get_command(build_app()).commands[verb]  # type: ignore[attr-defined]
     return {p.name: (p.opts, p.default, p.help, p.required) for p in command.params}
 
 
 def test_every_field_of_a_run_is_an_option() -> None:
-    wanted = {f.name for f in fields(RunOptions)} - {"runs_root", "argv", "strategies"}
-    assert wanted | {"strategy", "batch_size", "json", "quiet"} == {*offered("run")} - {"help"}
+    wanted = set(RunOptions.model_fields) - {"runs_root", "argv"}
+    assert wanted == {name for name, _, _ in declared_options()}
+    assert wanted | {"json", "quiet"} == {*offered("run")} - {"help"}
 
 
 def test_sweep_offers_the_options_of_run_in_the_same_words() -> None:
     run, sweep = offered("run"), offered("sweep")
+    alone = {name for name, _, option in declared_options() if option.alone}
     assert {name: option for name, option in sweep.items() if name not in OWN} == {
-        name: option for name, option in run.items() if name not in OWN | ONLY_OF_A_RUN
+        name: option for name, option in run.items() if name not in alone
     }
+
+
+def test_what_moves_a_run_has_its_field_in_the_identity() -> None:
+    for _, _, option in declared_options():
+        assert option.identity is None or option.identity.partition(".")[0] in RunIdentity.model_fields
+    free = {name for name, _, option in declared_options() if option.identity is None}
+    assert free == {"out", "max_errors", "fresh"}
 
 
 def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptions:
@@ -38,7 +58,7 @@ def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptio
     caught: list[RunOptions] = []
 
     def body(options: RunOptions, **_: object) -> int:
-        caught.append(replace(options, argv=()))
+        caught.append(options.but(argv=()))
         return 0
 
     monkeypatch.setattr(run_command, "run_suite", body)
@@ -47,25 +67,48 @@ def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptio
     return caught[0]
 
 
+EVERYTHING = RunOptions(
+    suite="s", strategies=("ar", "selfspec:block=4"), model="m", backend="toy", device="cuda",
+    dtype="float16", out=Path("o"), limit=3, data=Path("d"), layout="whitespace", seed=5, threads=2,
+    repeats=3,
+    max_errors=ErrorLimit(count=7), fresh=True, stratify="layout", pages="p*", allow_drift=("suite",),
+    layout_model="l",
+)  # fmt: skip
+
+
 def test_what_is_given_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
-    common = ["--suite", "s", "--model", "m", "--backend", "toy", "--device", "cuda", "--dtype", "float16",
-              "--out", "o", "--limit", "3", "--data", "d", "--layout", "whitespace", "--seed", "5",
-              "--threads", "2", "--max-errors", "7", "--fresh", "--strategy", "ar",
-              "--stratify", "layout", "--pages", "p*", "--allow-drift", "suite",
-              "--layout-model", "l"]  # fmt: skip
-    expected = RunOptions(
-        suite="s", strategies=("ar",), model="m", backend="toy", device="cuda", dtype="float16",
-        out=Path("o"), limit=3, data=Path("d"), layout="whitespace", seed=5, threads=2,
-        max_errors=ErrorLimit(count=7), fresh=True, stratify="layout", pages="p*", allow_drift=("suite",),
-        layout_model="l",
-    )  # fmt: skip
-    assert asked_for(["sweep", *common], monkeypatch) == expected
-    assert asked_for(["run", *common, "--in-flight", "4"], monkeypatch) == replace(expected, in_flight=4)
+    words = shlex.split(command_of(EVERYTHING))[2:]
+    assert asked_for(["sweep", *words], monkeypatch) == EVERYTHING
+    assert asked_for(["run", *words, "--batch-size", "4"], monkeypatch) == EVERYTHING.but(batch_size=4)
 
 
 def test_what_is_left_out_has_the_defaults_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for verb in ("run", "sweep"):
-        assert asked_for([verb, "--suite", "s"], monkeypatch) == RunOptions(suite="s", strategies=())
+        assert asked_for([verb, "--suite", "s"], monkeypatch) == RunOptions(suite="s")
+
+
+@pytest.mark.parametrize("words", [["--repeats", "0"], ["--seed", str(MAX_SEED + 1)], ["--threads", "many"]])
+def test_limits_of_the_declaration_hold_on_the_command_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run_command_line(["run", "--suite", "s", *words]) == 2
+    assert words[0] in capsys.readouterr().err
+
+
+@given(
+    seed=st.integers(0, MAX_SEED), limit=st.none() | st.integers(1, 99), repeats=st.integers(1, 5),
+    pages=st.none() | st.text("p*-0", min_size=1), threads=st.integers(1, 4),
+    strategies=st.sampled_from([("ar",), ("ar", "selfspec:block=4,batch=2")]),
+    backend=st.sampled_from(["toy", "transformers", "transformers:cuda_graphs=yes"]),
+    layout=st.none() | st.sampled_from(["ground-truth", "whitespace"]),
+)  # fmt: skip
+def test_the_command_of_an_identity_asks_for_that_identity(layout: str | None, **asked: Any) -> None:
+    info = None if layout is None else LayoutInfo(name=layout, digest="d")
+    own = run_identity(layout=info, **asked)
+    options = options_of(own)
+    taken = {name: getattr(options, name) for name in asked}
+    assert taken == asked
+    assert options.layout == (layout or "ground-truth")
 
 
 @pytest.mark.parametrize("text", ["1%", "0.5%", "100%", "0", "12"])

@@ -398,7 +398,7 @@ def test_scores_that_are_not_one_of_each_metric_are_refused(
 ) -> None:
     """One formula crop without its second metric, with it twice, or marked failed though it is ok."""
     run = doctored(base[0], tmp_path / "r")
-    (shard,) = (tmp_path / "r" / "score" / str(run.manifest.identity["scorer"])).glob("*.jsonl")
+    (shard,) = (tmp_path / "r" / "score" / run.manifest.identity.scorer).glob("*.jsonl")
     lines = [json.loads(line) for line in shard.read_text().splitlines()]
     at = next(i for i, line in enumerate(lines) if line["metric"] == "formula_tree")
     changed = {**lines[at], "failed": True}

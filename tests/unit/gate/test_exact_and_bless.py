@@ -150,9 +150,11 @@ def test_nothing_written_names_a_folder_of_this_machine(tmp_path: Path) -> None:
             assert str(tmp_path) not in path.read_text()
 
 
-def test_command_leaves_defaults_out() -> None:
-    identity: Line = {"suite": "s", "strategies": ["ar"], "seed": 4, "threads": 1, "limit": None}
-    assert command_of(identity) == "gravbench run --suite s --strategy ar --seed 4"
+def test_command_leaves_defaults_out(tmp_path: Path) -> None:
+    identity = make_run(tmp_path / "r").manifest.identity.model_copy(
+        update={"suite": "s", "strategies": ("ar",), "seed": 4, "backend": "transformers"}
+    )
+    assert command_of(identity, model="gravity-tiny") == "gravbench run --suite s --strategy ar --seed 4"
 
 
 def test_run_json_is_sorted_and_readable(base: tuple[Path, Reference]) -> None:

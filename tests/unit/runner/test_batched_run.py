@@ -116,6 +116,6 @@ def test_samples_that_decode_alone_after_a_fault_have_no_times(tmp_path: Path) -
 
 
 def _any():  # type: ignore[no-untyped-def]
-    from gravbench.runner.options import ErrorLimit
+    from gravbench.options import ErrorLimit
 
     return ErrorLimit(share=1.0)

@@ -14,12 +14,12 @@ from run_support import FakeBackend, QuietProgress, spoken
 
 from gravbench.analysis.clockless import clockless_lines
 from gravbench.errors import DataError, EngineError, UsageError
+from gravbench.options import RunOptions
 from gravbench.pages.layouts.ground_truth import GroundTruthLayout
 from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend
 from gravbench.records import DecodeConfig, Generation, Request
-from gravbench.runner.options import RunOptions
-from gravbench.runner.path import Outcome, rescore, run
+from gravbench.runner.run import Outcome, rescore, run
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord
 from gravbench.suites.data import OpenedSuite, Selection, open_suite
@@ -248,10 +248,9 @@ def test_loop_ends_by_budget_and_is_flagged_and_counted(tmp_path: Path) -> None:
 def test_layout_assembler_and_data_are_part_of_the_run(tmp_path: Path) -> None:
     run_pages(opened(tmp_path / "data", many(2), release_pages=1651), tmp_path / "r")
     manifest = RunDirectory(tmp_path / "r").manifest()
-    assert manifest.identity["assembler"] == "gravity-1"
-    layout = manifest.identity["layout"]
-    assert isinstance(layout, dict)
-    assert layout["name"] == "ground-truth"
+    assert manifest.identity.assembler == "gravity-1"
+    layout = manifest.identity.layout
+    assert layout is not None and layout.name == "ground-truth"
     summary = orjson.loads((tmp_path / "r" / "summary.json").read_bytes())
     assert summary["data"]["partial"] is False or "partial" in summary["data"]["label"]
     other = opened(tmp_path / "other", [entry(f"page-{n}.png", [det("title", 0)]) for n in range(2)])
@@ -303,7 +302,7 @@ def test_prediction_folder_scores_the_same_through_the_official_path(tmp_path: P
 def clockless(folder: Path) -> bytes:
     run_folder = RunDirectory(folder)
     manifest = run_folder.manifest()
-    scores = run_folder.scores(str(manifest.identity["scorer"]))
+    scores = run_folder.scores(manifest.identity.scorer)
     return b"".join(clockless_lines(manifest, finished_pairs(run_folder, manifest), scores))
 
 
@@ -347,32 +346,6 @@ def test_page_run_killed_at_random_moments_ends_in_the_same_bytes(tmp_path: Path
     for arms in finished_pairs(run_folder, run_folder.manifest()).values():
         assert len({record.session_id for record in arms.values()}) == 1
     assert not (tmp_path / "hunted" / ".crops").exists()
-
-
-def test_regions_may_be_in_flight_together_with_a_backend_that_allows_it(tmp_path: Path) -> None:
-    suite = opened(tmp_path / "data", many(2))
-    run_pages(suite, tmp_path / "a")
-    run_pages(suite, tmp_path / "b", in_flight=4)
-    texts = [{key: r.text for key, r in records(tmp_path / name).items()} for name in ("a", "b")]
-    assert texts[0] == texts[1]
-    with pytest.raises(UsageError, match="takes one request at a time"):
-        run(
-            RunOptions(suite="bench", out=tmp_path / "c", backend="toy", in_flight=2),
-            suite.suite,
-            suite.samples,
-            open_backend=lambda _options, _suite: FakeBackend(),
-            progress=QuietProgress(),
-            environ={},
-            opened=suite,
-            open_layout=lambda _options: GroundTruthLayout(),
-        )
-
-
-def test_regions_decode_together_or_are_in_flight_not_both(tmp_path: Path) -> None:
-    suite = opened(tmp_path / "data", many(2))
-    with pytest.raises(UsageError, match="regions of 'selfspec:batch=4' decode together"):
-        run_pages(suite, tmp_path / "a", in_flight=4, strategies=("ar", "selfspec:batch=4"))
-    assert not (tmp_path / "a").exists()
 
 
 def test_page_samples_are_what_the_suite_opens(tmp_path: Path) -> None:

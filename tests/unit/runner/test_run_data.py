@@ -25,13 +25,13 @@ from gravbench.gate.exact import rescore
 from gravbench.gate.policy import load_policy
 from gravbench.gate.reference import load_reference
 from gravbench.gate.verdict import junit_xml, step_summary
+from gravbench.options import RunOptions
 from gravbench.pages.layouts.ground_truth import GroundTruthLayout
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.html import render_report
-from gravbench.runner import suite_data
-from gravbench.runner.options import RunOptions
-from gravbench.runner.path import Outcome, run
-from gravbench.runner.suite_data import samples_of_run
+from gravbench.runner import samples as run_samples
+from gravbench.runner.run import Outcome, run
+from gravbench.runner.samples import samples_of_run
 from gravbench.store.rundir import RunDirectory
 from gravbench.suites.data import OpenedSuite, Selection, open_suite
 from gravbench.suites.manifest import Suite
@@ -42,7 +42,7 @@ QUICK = AnalysisOptions(resamples=100)
 
 @pytest.fixture(autouse=True)
 def _no_shared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_data, "crops_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(run_samples, "crops_cache", lambda: tmp_path / "cache")
     monkeypatch.delenv("GRAVBENCH_DATA", raising=False)
 
 
@@ -161,7 +161,7 @@ def test_rescoring_a_reference_on_other_pages_judges_nothing_and_names_the_first
         (inputs | {"page-1": "0" * 64}, "page-1 differs in image or annotation"),
         ({"page-0": inputs["page-0"]}, "page-1 is not in this copy"),
     ):
-        suite_sha = str(loaded.manifest.identity["suite_sha"])
+        suite_sha = loaded.manifest.identity.suite_sha
         report = rescore(reference, lambda _: (), scorer_id="s", suite_sha=suite_sha, inputs=changed)
         assert report.exit_code == 3
         assert words in report.problems[0]

@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
-from run_support import gen_record
+from run_support import gen_record, run_identity
 
 from gravbench.errors import DataError, UsageError
 from gravbench.store.lock import RunLock
-from gravbench.store.rundir import RunDirectory, complete_pairs, differing_field, next_attempts
+from gravbench.store.rundir import RunDirectory, complete_pairs, next_attempts
 from gravbench.store.schema import PlanEntry
 
 PLAN = tuple(
@@ -42,8 +42,9 @@ def test_generation_outside_the_plan_is_refused() -> None:
 
 
 def test_differing_field_is_named_with_both_values() -> None:
-    assert differing_field({"a": 1, "b": 2}, {"a": 1, "b": 2}) is None
-    assert differing_field({"a": 1, "seed": 2}, {"a": 1, "seed": 3}) == "seed: 2 here, 3 in the folder"
+    one, other = run_identity(seed=2), run_identity(seed=3)
+    assert one.differing_field(one) is None
+    assert one.differing_field(other) == "seed: 2 here, 3 in the folder"
 
 
 def test_second_writer_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from run_support import gen_record
+from run_support import gen_record, run_identity
 
 from gravbench.errors import DataError
 from gravbench.store.files import parse_record
@@ -91,23 +93,37 @@ def test_draft_counters_must_equal_the_rounds() -> None:
         GenRecord.model_validate(data)
 
 
-def test_edited_manifest_is_refused() -> None:
-    identity = {"strategies": ["ar"], "seed": 0}
+def stored_manifest() -> dict[str, Any]:
+    identity = run_identity()
     manifest = Manifest(
         run_id="r",
         created_utc="now",
         argv=(),
         identity=identity,
-        identity_sha=sha256_of(identity),
+        identity_sha=sha256_of(identity.document()),
         plan=(PlanEntry(slot=0, sample_id="a", arm="ar"),),
         model={},
         environment={},
         protocol={},
     )
-    data = orjson.loads(record_bytes(manifest))
+    data: dict[str, Any] = orjson.loads(record_bytes(manifest))
+    return data
+
+
+def test_edited_manifest_is_refused() -> None:
+    data = stored_manifest()
+    assert parse_record(orjson.dumps(data), Manifest, where="manifest.json").arms == ("ar",)
     data["identity"]["seed"] = 1
     with pytest.raises(DataError, match="edited"):
         parse_record(orjson.dumps(data), Manifest, where="manifest.json")
+
+
+def test_run_of_an_older_version_is_refused_in_one_line_that_says_so() -> None:
+    data = {**stored_manifest(), "schema": "gravbench.run/1"}
+    data["identity"] |= {"in_flight": 1, "schema": "gravbench.run/1"}
+    with pytest.raises(DataError, match=r"manifest\.json: schema: .* found 'gravbench.run/1'") as caught:
+        parse_record(orjson.dumps(data), Manifest, where="manifest.json")
+    assert caught.value.hint is not None and "another version of gravbench" in caught.value.hint
 
 
 def test_text_hash_is_of_utf8_bytes() -> None:

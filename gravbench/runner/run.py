@@ -16,12 +16,14 @@ import gravbench
 from gravbench.analysis.loaded import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of
+from gravbench.backends.registry import canonical_backend
 from gravbench.errors import NotComparableError
+from gravbench.options import RunOptions
+from gravbench.pages.assembly import ASSEMBLER
 from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
-from gravbench.runner.options import RunOptions, selection_fields
 from gravbench.runner.pages import (
     OpenLayout,
     PageSetup,
@@ -32,9 +34,11 @@ from gravbench.runner.pages import (
 )
 from gravbench.runner.plan import limit_samples, order_plan
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
+from gravbench.runner.strategies import as_arms
 from gravbench.scorers.scoring import ScorerSet, open_scorers
 from gravbench.store.lock import RunLock
 from gravbench.store.predictions import write_missing_markdown
+from gravbench.store.run_identity import RunIdentity
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
 from gravbench.suites.manifest import suite_digest
@@ -74,7 +78,7 @@ def run(
     Folder and lock come before the model, so that a bad folder fails in a moment. `opened` says which copy of
     the page data the samples come from.
     """
-    clocks = clocks or Clocks()
+    clocks, options = clocks or Clocks(), as_arms(options)
     chosen = limit_samples(samples, options.limit)
     environment = capture(environ)  # asks git: no child process may be alive while the lock is held
     with ExitStack() as stack:
@@ -129,11 +133,11 @@ def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample | PageSample])
     """Score a finished run again from its records and rewrite its summary; no model is touched."""
     run_folder = RunDirectory(run_dir)
     manifest = run_folder.manifest()
-    recorded = manifest.identity["suite_sha"]
+    recorded = manifest.identity.suite_sha
     digest = suite_digest(suite)
     if digest != recorded:
         raise NotComparableError(
-            f"suite {suite.name}: digest {digest[:12]}, the run was made on {str(recorded)[:12]}",
+            f"suite {suite.name}: digest {digest[:12]}, the run was made on {recorded[:12]}",
             hint="Score with the version of the suite the run was made on.",
         )
     with RunLock(run_dir):
@@ -186,14 +190,14 @@ def build_manifest(
 ) -> Manifest:
     """The immutable plan. `identity` holds exactly the fields that two runs must share to be one run."""
     identity = build_identity(options, suite, samples, info, pages=pages)
-    identity_sha = sha256_of(identity)
+    identity_sha = sha256_of(identity.document())
     return Manifest(
         run_id=run_name(suite.name, model_digest=info.model_digest, identity_sha=identity_sha, now=now),
         created_utc=now.isoformat(timespec="seconds"),
         argv=options.argv,
         identity=identity,
         identity_sha=identity_sha,
-        plan=order_plan(samples, options.strategies, seed=options.seed),
+        plan=order_plan(samples, options.strategies, seed=options.seed, repeats=options.repeats),
         model=info.model_dump(mode="json"),
         environment=environment,
         protocol={
@@ -201,7 +205,7 @@ def build_manifest(
             "interleave": "pairs, ABBA, seeded",
             "warm_up": f"one request per task and arm, at most {WARM_UP_TRIES} tries"
             + (", then a group per arm with batches" if max(map(batch_of, options.strategies)) > 1 else ""),
-            "reps": 1,
+            "reps": options.repeats,
             "concurrency": 1,
             "temperature": 0,
             "data": data,
@@ -216,34 +220,32 @@ def build_identity(
     info: BackendInfo,
     *,
     pages: PageSetup | None = None,
-) -> dict[str, JsonValue]:
-    """Every field that can move a prediction, a counter or a score; no path, no clock, no host.
-
-    The suite's digest covers the ground truth of crops that ship, a page's digest its annotation; crops cut
-    from pages have a digest of their ground truth.
-    """
-    cut = {"references_sha": references_sha(samples)} if suite.kind == "page-crops" else {}
-    return {
-        "schema": "gravbench.run/1",
-        "gravbench": gravbench.__version__,
-        "suite": suite.name,
-        "suite_version": suite.version,
-        "suite_sha": suite_digest(suite),
-        "limit": options.limit,
-        "n_samples": len(samples),
-        "samples_sha": sha256_of([(sample.sample_id, sample.image_sha256) for sample in samples]),
-        "prompts": {str(task): text for task, text in suite.prompts.items()},
-        "max_new_tokens": {str(task): budget for task, budget in suite.max_new_tokens.items()},
-        "strategies": list(options.strategies),
-        "seed": options.seed,
-        "threads": options.threads,
-        "backend": info.name,
-        "engine": info.engine,
-        "model_digest": info.model_digest,
-        "device": info.device,
-        "dtype": info.dtype,
-        "scorer": "+".join(suite.scorers),
-        **cut,
-        **(pages.identity() if pages else {}),
-        **selection_fields(options),
-    }
+) -> RunIdentity:
+    """What two runs must share to be one run."""
+    return RunIdentity(
+        gravbench=gravbench.__version__,
+        suite=suite.name,
+        suite_version=suite.version,
+        suite_sha=suite_digest(suite),
+        n_samples=len(samples),
+        samples_sha=sha256_of([(sample.sample_id, sample.image_sha256) for sample in samples]),
+        references_sha=references_sha(samples) if suite.kind == "page-crops" else None,
+        prompts=suite.prompts,
+        max_new_tokens=suite.max_new_tokens,
+        scorer="+".join(suite.scorers),
+        strategies=options.strategies,
+        repeats=options.repeats,
+        seed=options.seed,
+        limit=options.limit,
+        stratify=options.stratify,
+        pages=options.pages,
+        backend=canonical_backend(options.backend),
+        engine=info.engine,
+        model_digest=info.model_digest,
+        device=info.device,
+        dtype=info.dtype,
+        threads=options.threads,
+        assembler=ASSEMBLER if pages else None,
+        layout=pages.layout.describe() if pages else None,
+        crop_grid=pages.crop_grid if pages else None,
+    )

@@ -1,7 +1,8 @@
 import pytest
 
 from gravbench.errors import UsageError
-from gravbench.runner.options import DEFAULT_STRATEGIES, check_strategies, parse_error_limit
+from gravbench.options import DEFAULT_STRATEGIES, parse_error_limit
+from gravbench.runner.strategies import check_strategies
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from gravbench.errors import DataError, NotComparableError, UsageError
-from gravbench.runner.options import RunOptions
+from gravbench.options import RunOptions
 from gravbench.runner.pages import references_sha
 from gravbench.store.schema import GenRecord, Manifest
 from gravbench.suites.data import AnySample, OpenedSuite, Selection, data_folder, open_folder, open_suite
@@ -62,7 +62,7 @@ def samples_of_run(
     )
     wanted = {entry.sample_id for entry in manifest.plan}
     samples = tuple(sample for sample in opened.samples if sample.sample_id in wanted)
-    if opened.pages is not None and suite_digest(suite) == manifest.identity["suite_sha"]:
+    if opened.pages is not None and suite_digest(suite) == manifest.identity.suite_sha:
         _check_same_data(manifest, samples, records, folder=opened.pages.folder)
     return samples
 
@@ -95,7 +95,7 @@ def _check_same_data(
         if found.get(sample_id) != digest:
             what = "not there" if sample_id not in found else "changed since the run"
             raise NotComparableError(f"{folder}: {sample_id}: image or annotation {what}", hint=hint)
-    references = manifest.identity.get("references_sha")
+    references = manifest.identity.references_sha
     if references is not None and references != references_sha(samples):
         raise NotComparableError(
             f"{folder}: the ground truth of its crops has changed since the run, references_sha is "

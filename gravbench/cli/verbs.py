@@ -1,0 +1,203 @@
+"""The verbs about running and data: each parses, calls one function, prints, and returns an exit code.
+
+Their bodies live in the `*_command` modules, imported when a verb runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gravbench.options import RunOptions
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+QuietFlag = Annotated[bool, typer.Option("--quiet", help="No progress and no table.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+
+
+def run(options: RunOptions, json: JsonFlag = False, quiet: QuietFlag = False) -> int:
+    """Run strategies over a suite in interleaved pairs; print quality, acceptance and speed.
+
+    Repeating the same command continues an unfinished run.
+    """
+    from gravbench.cli.run_command import run_suite
+
+    return run_suite(options, as_json=json, quiet=quiet)
+
+
+def sweep(
+    options: RunOptions,
+    blocks: Annotated[str, typer.Option(help="Block sizes, comma-separated.")] = "4,8,16,32",
+    batch_sizes: Annotated[
+        str,
+        typer.Option(help="Batch sizes, comma-separated; ar runs at each of them too, as the measure."),
+    ] = "1",
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Strategy to run at every block size; repeatable. Default: selfspec.", show_default=False
+        ),
+    ] = None,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> int:
+    """A curve over block sizes and strategies: all arms interleaved in one session, one run folder.
+
+    Further strategies (`--strategy`) run as they are; ar is always there.
+    """
+    from gravbench.cli import sweep_command
+
+    return sweep_command.sweep(
+        options,
+        blocks=blocks,
+        batch_sizes=batch_sizes,
+        vary=tuple(vary or ("selfspec",)),
+        as_json=json,
+        quiet=quiet,
+    )
+
+
+def score(
+    run: RunArgument,
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Suite of the references. Default: the run's own.", show_default=False),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the run's pages. Default: where the run read them.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
+    """Score a finished run again from its records. Loads no model; refuses other pages than the run's."""
+    from gravbench.cli.run_command import score_run
+
+    return score_run(run, suite=suite, data=data, as_json=json)
+
+
+def export(
+    run: RunArgument,
+    clockless: Annotated[
+        bool,
+        typer.Option(
+            "--clockless", help="Predictions, token ids, counters and scores; nothing a clock wrote."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write. Default: stdout.", show_default=False)
+    ] = None,
+) -> int:
+    """Write a finished run as JSON lines that can be compared byte for byte."""
+    from gravbench.cli.run_command import export_run
+
+    return export_run(run, clockless=clockless, out=out)
+
+
+def doctor(
+    forward_cost: Annotated[
+        bool, typer.Option("--forward-cost", help="Also measure c(Q)/c(1), the cost of a forward on Q rows.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
+    json: JsonFlag = False,
+) -> int:
+    """Check this machine: versions, disk, suites, the shipped model."""
+    from gravbench.cli.doctor_command import run_doctor
+
+    return run_doctor(forward_cost=forward_cost, model=model, threads=threads, as_json=json)
+
+
+def suites_list(json: JsonFlag = False) -> int:
+    """Name the suites this installation can find."""
+    from gravbench.cli.suites_command import list_all
+
+    return list_all(as_json=json)
+
+
+def suites_show(
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)], json: JsonFlag = False
+) -> int:
+    """Show one suite: samples by task, prompts, budgets, digest."""
+    from gravbench.cli.suites_command import show
+
+    return show(name, as_json=json)
+
+
+def suites_verify(
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of its pages.", show_default=False)
+    ] = None,
+    json: JsonFlag = False,
+) -> int:
+    """Check a suite's data: digests, annotations, every image. Exit 5 when something is wrong."""
+    from gravbench.cli.suites_command import verify
+
+    return verify(name, data=data, as_json=json)
+
+
+def suites_fetch(
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder to fill. Default: its place in GRAVBENCH_DATA.", show_default=False
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> int:
+    """Download a suite's pages at their pinned revision, resume, verify. Research data, not ours to ship."""
+    from gravbench.cli.suites_command import fetch
+
+    return fetch(name, data=data, quiet=quiet)
+
+
+def train(
+    out: Annotated[
+        Path, typer.Option(help="Training folder; an unfinished one continues.", show_default=False)
+    ],
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            help="GLM-OCR checkpoint folder to start from. Default: a new small model.", show_default=False
+        ),
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Trained wall-clock time: 90m, 2h or seconds.")] = "1h",
+    processes: Annotated[int, typer.Option(min=1, help="Processes, one core each.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of crops, noise and weights.")] = 0,
+    block: Annotated[int, typer.Option(min=1, help="Block size runs will draft by default.")] = 8,
+    matrix_lr: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Muon rate. Default: 0.02, with --init 0.001.", show_default=False),
+    ] = None,
+    other_lr: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="AdamW rate. Default: 2e-3, with --init 1e-4.", show_default=False),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+) -> int:
+    """Train a model that reads and drafts: AR and block diffusion jointly, on synthetic crops."""
+    from gravbench.cli.train_command import run_training
+
+    return run_training(
+        out=out,
+        init=init,
+        budget=budget,
+        processes=processes,
+        seed=seed,
+        block=block,
+        matrix_lr=matrix_lr,
+        other_lr=other_lr,
+        device=device,
+        quiet=quiet,
+    )
