@@ -8,6 +8,7 @@ from gravbench.analysis.counters import at_acceptance_floor, summarise_counters
 from gravbench.analysis.loaded import facts_of, load_run
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
 from gravbench.runner.run import write_results
+from gravbench.scorers.scoring import open_scorers
 from gravbench.store.rundir import RunDirectory, finished_pairs
 
 LONG = (*range(1, 61), 0)
@@ -41,7 +42,14 @@ def test_summary_and_comparison_give_a_speedup_one_interval(tmp_path: Path) -> N
     ]
     folder = RunDirectory(tmp_path / "r")
     manifest = folder.manifest()
-    summary = write_results(folder, manifest, finished_pairs(folder, manifest), samples, reuse=False)
+    summary = write_results(
+        folder,
+        manifest,
+        finished_pairs(folder, manifest),
+        samples,
+        scorers=open_scorers(["crops"]),
+        reuse=False,
+    )
     run = load_run(tmp_path / "r", facts=facts_of(samples))
     arm = analyse_run(run, AnalysisOptions(seed=summary.bootstrap.seed)).arms[1]
     assert run.design().n_clusters == 20
