@@ -13,7 +13,6 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-import gravbench
 from gravbench.errors import GravbenchError
 from gravbench.provenance import (
     LOCATING_VARIABLES,
@@ -30,6 +29,7 @@ from gravbench.store.schema import StoredRecord
 from gravbench.suites.data import data_folder
 from gravbench.suites.manifest import Suite, list_suites, load_samples, suite_digest
 from gravbench.suites.status import FoundData, find_data, how_to_get, verify_suite
+from gravbench.version import __version__
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -98,13 +98,13 @@ def check_packages() -> Check:
     """The model stack and the scorers are installed."""
     versions: dict[str, JsonValue] = {name: package_version(name) for name in MAIN_PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
-    checkout = git_state(Path(gravbench.__file__).resolve().parent)
+    checkout = git_state(Path(__file__).resolve().parent)
     return Check(
         name="packages",
         status="fail" if missing else "ok",
         message=", ".join(f"{name} {version}" for name, version in versions.items() if version is not None),
         hint=f"Missing: {', '.join(missing)}. Install gravbench again with pip." if missing else None,
-        facts={"gravbench": gravbench.__version__, "git": checkout, **versions},
+        facts={"gravbench": __version__, "git": checkout, **versions},
     )
 
 

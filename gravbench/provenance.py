@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-import gravbench
+from gravbench.version import __version__
 
 LOCATING_VARIABLES = ("GRAVBENCH_DATA", "HF_HOME")
 """They say where data lies. They never change a result; they are recorded."""
@@ -48,7 +48,7 @@ _ID_CHARACTERS = 32
 def capture(environ: Mapping[str, str]) -> dict[str, JsonValue]:
     """Code version, packages, machine, allow-listed environment variables. No secrets, no host name."""
     return {
-        "gravbench": gravbench.__version__,
+        "gravbench": __version__,
         "git": git_state(Path(__file__).resolve().parent),
         "python": sys.version.split()[0],
         "packages": dict(sorted(all_packages().items())),

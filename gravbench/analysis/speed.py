@@ -94,18 +94,21 @@ class SpeedEstimate(Interval):
 def timed_rows(units: Sequence[Unit], base: str, own: str, time_of: TimeOf) -> tuple[list[int], Floats]:
     """Indices of the units in which both arms are ok and timed, and their times [n, 2].
 
-    Pairs in which both times are 0 (answers of one token have no decode rounds) say nothing.
+    Pairs in which both times are 0 (answers of one token have no decode rounds) say nothing. The repeats of a
+    sample are one row, at its first repeat: of each arm the median time, since repeats say what the machine's
+    noise is and nothing more of the sample.
     """
-    kept: list[int] = []
-    times: list[tuple[int, int]] = []
+    kept: dict[str, int] = {}
+    times: dict[str, list[tuple[int, int]]] = {}
     for index, unit in enumerate(units):
         a, b = unit.records[base], unit.records[own]
         if a.status == b.status == "ok":
             base_ns, own_ns = time_of(a), time_of(b)
             if base_ns is not None and own_ns is not None and base_ns + own_ns > 0:
-                kept.append(index)
-                times.append((base_ns, own_ns))
-    return kept, np.array(times, dtype=np.float64).reshape(-1, 2)
+                kept.setdefault(unit.sample_id, index)
+                times.setdefault(unit.sample_id, []).append((base_ns, own_ns))
+    medians = [np.median(np.array(repeats, dtype=np.float64), axis=0) for repeats in times.values()]
+    return list(kept.values()), np.array(medians, dtype=np.float64).reshape(-1, 2)
 
 
 def estimate_speedup(

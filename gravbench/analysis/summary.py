@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from gravbench.analysis.bootstrap import CONFIDENCE, METHOD, RESAMPLES, Design
 from gravbench.analysis.counters import CounterSummary, at_acceptance_floor, summarise_counters
 from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
-from gravbench.analysis.identity import Identity, count_identical
+from gravbench.analysis.identity import Identity, count_identical, has_tokens, is_identical
 from gravbench.analysis.loaded import SampleFacts, Unit, data_losses, design_for, plain_facts
 from gravbench.analysis.speed import Speedup, TimeOf, decode_ns, request_ns, speed_notes, speedup, sub_design
 from gravbench.analysis.stages import PagesSummary, page_ns, summarise_pages
@@ -44,6 +44,9 @@ class TaskSummary(Record):
     identical_to_ar: Identity | None = None
     speedup: Speedups | None = None
     failed: int
+    """Answers that failed, of every repeat."""
+    differing_repeats: int | None = None
+    """Samples whose tokens or stop reason differ between repeats; absent where nothing is repeated."""
 
 
 class StrategySummary(TaskSummary):
@@ -150,11 +153,12 @@ def build_summary(
     arms = manifest.arms
     run = _Run(units=_units(pairs), facts=facts, quality_of=quality_of, seed=seed)
     strategies = {arm: _strategy(arm, run, scores, bases=_bases(arm, arms)) for arm in arms}
-    failed = sum(any(record.status != "ok" for record in pair.values()) for pair in pairs)
+    n_samples = len({unit.sample_id for unit in run.units})
+    failed = len({u.sample_id for u in run.units if any(r.status != "ok" for r in u.records.values())})
     failures = _failures(pairs)
     return Summary(
         suite=manifest.identity.suite,
-        n_samples=len(pairs),
+        n_samples=n_samples,
         strategies=strategies,
         suite_version=manifest.identity.suite_version,
         suite_sha=manifest.identity.suite_sha,
@@ -171,7 +175,7 @@ def build_summary(
         warnings=(
             *data_losses(manifest.protocol),
             *_model_warnings(manifest),
-            *_warnings(strategies, failed=failed, failures=failures, n_samples=len(pairs)),
+            *_warnings(strategies, failed=failed, failures=failures, n_samples=n_samples),
         ),
         run_id=manifest.run_id,
         run_dir=run_dir,
@@ -227,12 +231,26 @@ def _task(
     records = [unit.records[arm] for unit in units]
     against = [(unit.records[bases.identity], unit.records[arm]) for unit in units if bases.identity]
     return TaskSummary(
-        n_samples=len(records),
+        n_samples=len({unit.sample_id for unit in units}),
         quality=run.quality_of(scores),
         counters=summarise_counters(records),
         identical_to_ar=count_identical(against) if against else None,
         speedup=_speedups(arm, run, rows, base=bases.speed) if bases.speed and units else None,
         failed=sum(record.status != "ok" for record in records),
+        differing_repeats=_differing_repeats(records),
+    )
+
+
+def _differing_repeats(records: Sequence[GenRecord]) -> int | None:
+    """Samples whose repeats are not all the first one's equal; `None` without repeats."""
+    repeats: dict[str, list[GenRecord]] = {}
+    for record in records:
+        repeats.setdefault(record.sample_id, []).append(record)
+    if all(len(own) == 1 for own in repeats.values()):
+        return None
+    return sum(
+        any(not is_identical(own[0], other) for other in own[1:] if has_tokens(own[0], other))
+        for own in repeats.values()
     )
 
 
@@ -283,6 +301,11 @@ def _warnings(
             base = strategy.base or AR
             found.append(
                 f"{arm}: {identity.of - identity.n} of {identity.of} outputs have other tokens than {base}"
+            )
+        if strategy.differing_repeats:
+            found.append(
+                f"{arm}: {strategy.differing_repeats} of {n_samples} "
+                "samples have other tokens in another repeat"
             )
         if counters.loops:
             found.append(f"{arm}: {counters.loops} outputs contain a repetition loop")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-import gravbench
 from gravbench.cli import omnidoc_command, verbs, verdict_verbs
 from gravbench.cli.run_options import takes_run_options
+from gravbench.version import __version__
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "run": takes_run_options(verbs.run),
@@ -56,7 +56,7 @@ def build_app() -> typer.Typer:
 
 def _show_version(value: bool) -> None:
     if value:
-        typer.echo(f"gravbench {gravbench.__version__}")
+        typer.echo(f"gravbench {__version__}")
         raise typer.Exit
 
 

@@ -84,6 +84,38 @@ def report(
     """Write the page (and the published folder); 0 whatever it shows."""
     if out is None and publish is None:
         raise UsageError("nowhere to write the report", hint="gravbench report RUN --out report.html")
+    document, written = write_report(
+        paths,
+        out=out,
+        publish=publish,
+        root=root,
+        title=title,
+        reference=reference,
+        referee=referee,
+        forward_cost=forward_cost,
+        resamples=resamples,
+        seed=seed,
+        argv=argv,
+    )
+    _tell(document, written, as_json=as_json)
+    return 0
+
+
+def write_report(
+    paths: tuple[Path, ...],
+    *,
+    out: Path | None,
+    resamples: int,
+    seed: int,
+    title: str | None = None,
+    publish: str | None = None,
+    root: Path = Path("reports"),
+    reference: Path | None = None,
+    referee: str | None = None,
+    forward_cost: Path | None = None,
+    argv: tuple[str, ...] = (),
+) -> tuple[ReportDocument, list[Path]]:
+    """The document, and the files written of it: the page `out`, or what `publish` puts under `root`."""
     if out is not None and out.is_dir():
         raise UsageError(f"{out}: is a folder, expected a file", hint=f"--out {out / 'report.html'}")
     costs = read_forward_costs(forward_cost)
@@ -105,7 +137,7 @@ def report(
                     gate=gate_part(run, reference=reference, setup=setup),
                 )
             )
-        document = build_document(inputs, title=title, commands=(shlex.join(argv),))
+        document = build_document(inputs, title=title, commands=(shlex.join(argv),) if argv else ())
     written = []
     if publish is not None:
         folder = published_folder(document, publish)
@@ -114,8 +146,7 @@ def report(
         make_folder(out.parent)
         write_atomic(out, render_report(document).encode("utf-8"))
         written.append(out)
-    _tell(document, written, as_json=as_json)
-    return 0
+    return document, written
 
 
 def names_of(paths: tuple[Path, ...]) -> list[str]:
@@ -186,7 +217,7 @@ def _pieces(manifest: Manifest, run: LoadedRun) -> dict[int, str]:
     from gravbench.backends.glm.checkpoint import read_checkpoint
     from gravbench.runner.engine import checkpoint_of
 
-    if manifest.identity.backend != "transformers":
+    if manifest.identity.backend_name != "transformers":
         return {}
     try:
         folder = checkpoint_of(str(manifest.model.get("model")))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gravbench.analysis.clockless import clockless_lines
-from gravbench.analysis.summary import summary_json
+from gravbench.analysis.summary import Summary, summary_json
 from gravbench.cli.output import print_json, print_tables, say_error
 from gravbench.cli.progress import make_progress
 from gravbench.cli.summary_table import summary_parts
@@ -65,15 +65,20 @@ def exit_code(outcome: Outcome, options: RunOptions) -> int:
 
 def score_run(run_dir: Path, *, suite: str | None, data: Path | None, as_json: bool) -> int:
     """Score again and print the summary. `suite` and `data` override where the manifest says they lie."""
-    run = RunDirectory(run_dir)
-    manifest = run.manifest()
-    loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
-    summary = rescore(run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data))
+    summary = score_again(run_dir, suite=suite, data=data)
     if as_json:
         print_json(summary_json(summary))
     else:
         print_tables(*summary_parts(summary))
     return 0
+
+
+def score_again(run_dir: Path, *, suite: str | None, data: Path | None) -> Summary:
+    """Score a run with its own suite, or with `suite`, on its own pages, or on those of `data`."""
+    run = RunDirectory(run_dir)
+    manifest = run.manifest()
+    loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
+    return rescore(run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data))
 
 
 def export_run(run_dir: Path, *, clockless: bool, out: Path | None) -> int:

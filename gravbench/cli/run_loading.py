@@ -85,7 +85,7 @@ def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> Referee
     from gravbench.runner.engine import checkpoint_of
 
     identity = run.manifest.identity
-    backend, dtype = identity.backend, identity.dtype
+    backend, dtype = identity.backend_name, identity.dtype
     checkpoint = None if model == backend == "toy" else checkpoint_of(model, backend=backend)
     digest = identity.model_digest
     step_model = open_step_model(backend, checkpoint, dtype="float32", expected_digest=digest)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import gravbench
 from gravbench.analysis.bootstrap import METHOD, MIN_FREEDOM
 from gravbench.analysis.comparison import comparability_problems, compare_one, compare_runs
 from gravbench.analysis.counters import at_acceptance_floor, summarise_counters
@@ -30,6 +29,7 @@ from gravbench.reporting.document import (
 )
 from gravbench.reporting.gallery import SampleSource, gallery_of
 from gravbench.store.schema import GenRecord
+from gravbench.version import __version__
 
 FEW_PAIRS = 30
 
@@ -126,7 +126,7 @@ def build_document(
         found = _null_of(first, inputs[1])
     return ReportDocument(
         title=title or _title(inputs),
-        gravbench_version=gravbench.__version__,
+        gravbench_version=__version__,
         commands=tuple(commands),
         resamples=first.options.resamples,
         seed=first.options.seed,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-import gravbench
 from gravbench.analysis.loaded import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of
@@ -42,6 +41,7 @@ from gravbench.store.run_identity import RunIdentity
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
 from gravbench.suites.manifest import suite_digest
+from gravbench.version import __version__
 
 if TYPE_CHECKING:
     from gravbench.suites.data import OpenedSuite
@@ -169,7 +169,7 @@ def write_results(
         metrics=scorers.metrics,
         quality_of=scorers.aggregate,
         run_dir=str(run_folder.path),
-        version=gravbench.__version__,
+        version=__version__,
         attributes={sample.sample_id: sample.attributes for sample in samples},
         facts=facts_of(samples),
     )
@@ -223,7 +223,7 @@ def build_identity(
 ) -> RunIdentity:
     """What two runs must share to be one run."""
     return RunIdentity(
-        gravbench=gravbench.__version__,
+        gravbench=__version__,
         suite=suite.name,
         suite_version=suite.version,
         suite_sha=suite_digest(suite),

@@ -6,43 +6,31 @@ A name stands for `module:attribute`, a class without arguments; its module is i
 from __future__ import annotations
 
 import difflib
-import importlib
-from importlib.metadata import entry_points
 
 from gravbench.errors import UsageError
+from gravbench.registry import Registry
 from gravbench.scorers.contract import Metric, Scorer
 
-GROUP = "gravbench.scorers"
-SHIPPED = {
-    "crops": "gravbench.scorers.crops:CropScorer",
-    "omnidocbench-1.6": "gravbench.omnidocbench.page_scores:OmniDocBenchScorer",
-}
-
-
-def scorer_places() -> dict[str, str]:
-    """Scorer name -> `module:attribute`; what ships comes first and cannot be replaced."""
-    found = {point.name: point.value for point in entry_points(group=GROUP)}
-    return {**SHIPPED, **{name: place for name, place in sorted(found.items()) if name not in SHIPPED}}
+SCORERS = Registry(
+    "gravbench.scorers",
+    {
+        "crops": "gravbench.scorers.crops:CropScorer",
+        "omnidocbench-1.6": "gravbench.omnidocbench.page_scores:OmniDocBenchScorer",
+    },
+)
+"""Each is a class that is made without arguments."""
 
 
 def open_scorer(name: str) -> Scorer:
     """The scorer of that name; `UsageError` where there is none, or what is there is no scorer."""
-    places = scorer_places()
-    if name not in places:
-        near = difflib.get_close_matches(name, places, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known scorers: {', '.join(places)}"
+    if name not in SCORERS:
+        near = difflib.get_close_matches(name, SCORERS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known scorers: {', '.join(SCORERS)}"
         raise UsageError(f"unknown scorer {name!r}", hint=hint)
-    module, _, attribute = places[name].partition(":")
-    try:
-        made = getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(
-            f"scorer {name!r}: {places[name]} cannot be loaded: {error}",
-            hint="Reinstall the package that offers it.",
-        ) from error
+    made = SCORERS.load(name)()
     if not isinstance(made, Scorer) or made.name != name:
         raise UsageError(
-            f"scorer {name!r}: {places[name]} is no gravbench.scorers.contract.Scorer of that name",
+            f"scorer {name!r}: {SCORERS[name]} is no gravbench.scorers.contract.Scorer of that name",
             hint="Correct the entry point of the package that offers it.",
         )
     return made
@@ -51,7 +39,7 @@ def open_scorer(name: str) -> Scorer:
 def metric_table() -> dict[str, Metric]:
     """Every metric of every scorer here, by name, in the order of the scorers' tables."""
     table: dict[str, Metric] = {}
-    for name in scorer_places():
+    for name in SCORERS:
         for metric in open_scorer(name).metrics:
             if table.setdefault(metric.name, metric) != metric:
                 raise UsageError(

@@ -58,6 +58,10 @@ class RunIdentity(Record):
     def scorers(self) -> tuple[str, ...]:
         return tuple(self.scorer.split("+"))
 
+    @property
+    def backend_name(self) -> str:
+        return self.backend.partition(":")[0]
+
     def document(self) -> dict[str, JsonValue]:
         """As JSON, without what is absent."""
         return self.model_dump(mode="json", exclude_none=True)

@@ -14,8 +14,9 @@ from pydantic import Field, StrictInt, ValidationError, model_validator
 from gravbench.errors import DataError, UsageError
 from gravbench.imaging import read_bounded
 from gravbench.records import TASKS, Record, Task
+from gravbench.registry import Registry
 from gravbench.resources import data_root
-from gravbench.scorers.registry import scorer_places
+from gravbench.scorers.registry import SCORERS
 from gravbench.store.schema import sha256_of
 from gravbench.suites.samples import Sample, contained_path, describe_fault, read_samples
 
@@ -23,6 +24,8 @@ __all__ = ["Manifest", "Sample", "Suite", "list_suites", "load_samples", "load_s
 
 MAX_MANIFEST_BYTES = 1024 * 1024
 DIGEST = r"^[0-9a-f]{64}$"
+OTHERS = Registry("gravbench.suites", {})
+"""Suites of other packages: each entry point is the path of a manifest, named like the suite."""
 Positive = Annotated[StrictInt, Field(ge=1)]
 
 
@@ -133,20 +136,23 @@ class Suite(Manifest):
 
 
 def load_suite(name_or_path: str | Path, *, root: Path | None = None) -> Suite:
-    """Suite by name (a manifest in `root`, by default the shipped suites) or by the path of a TOML file."""
+    """Suite by name or by the path of a TOML file.
+
+    Names are those of the manifests in `root`, by default the shipped suites and those of other packages.
+    """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or os.sep in text:
         path = Path(name_or_path)
         if not path.is_file():
             raise UsageError(f"suite manifest {text}: no such file", hint="give a suite name or a .toml file")
         return _read(path)
-    folder = root or data_root("suites")
-    known = sorted(path.stem for path in folder.glob("*.toml"))
+    known = _manifests(root)
     if text in known:
-        return _read(folder / f"{text}.toml")
+        return _read(known[text] or Path(OTHERS.load(text)))
     if not known:
         raise DataError(
-            f"{folder}: no suite manifests found", hint="reinstall gravbench; suites ship with it"
+            f"{root or data_root('suites')}: no suite manifests found",
+            hint="reinstall gravbench; suites ship with it",
         )
     near = difflib.get_close_matches(text, known, n=3, cutoff=0.4)
     guess = f"did you mean {' or '.join(near)}?" if near else f"known suites: {', '.join(known)}"
@@ -159,8 +165,14 @@ def suite_digest(suite: Suite) -> str:
 
 
 def list_suites(*, root: Path | None = None) -> tuple[Suite, ...]:
-    """Every suite of `root` (by default the shipped ones), by name; empty when there is none."""
-    return tuple(_read(path) for path in sorted((root or data_root("suites")).glob("*.toml")))
+    """Every suite that has a name (or those of `root`), by name; empty when there is none."""
+    return tuple(_read(path or Path(OTHERS.load(name))) for name, path in sorted(_manifests(root).items()))
+
+
+def _manifests(root: Path | None) -> dict[str, Path | None]:
+    """Suite name -> its manifest; `None`: another package says where it lies, once it is asked for."""
+    found: dict[str, Path | None] = {path.stem: path for path in (root or data_root("suites")).glob("*.toml")}
+    return found if root is not None else {**dict.fromkeys(OTHERS), **found}
 
 
 def load_samples(suite: Suite) -> tuple[Sample, ...]:
@@ -210,12 +222,11 @@ def _read(path: Path) -> Suite:
     suite = Suite.model_validate({**manifest.model_dump(), "manifest_path": str(path.resolve())})
     if suite.data:
         _ = suite.data_dir
-    known = scorer_places()
     for scorer in suite.scorers:
-        if scorer not in known:
+        if scorer not in SCORERS:
             raise DataError(
                 f"{path}{_line_of(text, 'scorer')}: field scorer: {scorer!r}, expected "
-                f"one of {', '.join(known)}",
+                f"one of {', '.join(SCORERS)}",
                 hint="Correct the name, or install the package that offers this scorer.",
             )
     return suite
