@@ -201,6 +201,9 @@ class RunOptions(Record):
     max_errors: Annotated[
         Errors, Option(help="Failed samples allowed before exit 3: 1% or a number.", show_default=True)
     ] = ErrorLimit(share=0.01)
+    retry_failed: Annotated[
+        bool, Option(help="Decode the failed samples of the run again; the first attempts stay recorded.")
+    ] = False
     fresh: Annotated[bool, Option(help="A new run, even if one could be continued.")] = False
     runs_root: Path = Path("runs")
     argv: tuple[str, ...] = ()

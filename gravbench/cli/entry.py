@@ -77,9 +77,9 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _interrupted(arguments: Sequence[str]) -> int:
-    import shlex
+    from gravbench.store.rundir import again as as_again
 
-    again = shlex.join(["gravbench", *(a for a in arguments if a not in {"--fresh", "--debug"})])
+    again = as_again(["gravbench", *arguments])
     resumes = "run" in arguments
     say_error("interrupted", f"continue with: {again}" if resumes else f"repeat with: {again}")
     return EXIT_INTERRUPTED

@@ -58,7 +58,8 @@ def exit_code(outcome: Outcome, options: RunOptions) -> int:
     say_error(
         f"{outcome.summary.failed_samples} of {outcome.summary.n_samples} samples failed, "
         f"more than --max-errors {options.max_errors} allows",
-        f"Results are in {outcome.run_dir}; `error` in gen/*.jsonl says why each one failed.{named}",
+        f"Results are in {outcome.run_dir}; `error` in gen/*.jsonl says why each one failed. "
+        f"When the cause is mended, the same command with --retry-failed decodes them again.{named}",
     )
     return NotComparableError.exit_code
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gravbench.errors import DataError, UsageError
 from gravbench.options import RunOptions
+from gravbench.runner.continuation import Continuation
 from gravbench.store.files import disk_error, make_folder, refuse_file
 from gravbench.store.lock import RunLock
 from gravbench.store.rundir import RunDirectory, runs_below
@@ -60,39 +61,36 @@ def claim_named(out: Path, *, fresh: bool) -> Iterator[tuple[RunDirectory, RunLo
         raise
 
 
-def open_named(run: RunDirectory, lock: RunLock, manifest: Manifest) -> Claim:
+def open_named(run: RunDirectory, lock: RunLock, manifest: Manifest, again: Continuation) -> Claim:
     """Continue the run in a claimed folder if it has the same plan, or start it there."""
     if not run.exists():
         run.create(manifest)
         return Claim(run=run, manifest=manifest, resumed=False, took_over=lock.left_over)
-    stored = run.manifest()
-    difference = manifest.identity.differing_field(stored.identity)
-    if difference is not None:
-        raise UsageError(
-            f"{run.path}: holds a run with another plan; {difference}",
-            hint="Repeat the command that started it, choose another folder, or start anew with --fresh.",
-        )
-    return Claim(run=run, manifest=stored, resumed=True, took_over=lock.left_over)
+    return Claim(run=run, manifest=again.of(run, manifest), resumed=True, took_over=lock.left_over)
 
 
 @contextlib.contextmanager
-def claim_under(root: Path, manifest: Manifest, *, fresh: bool) -> Iterator[Claim]:
-    """Lock the newest unfinished run of this plan under `root`, or a new folder named after the run."""
-    found = None if fresh else newest_unfinished(root, manifest.identity_sha)
+def claim_under(root: Path, manifest: Manifest, again: Continuation, *, fresh: bool) -> Iterator[Claim]:
+    """Lock the newest run of this plan under `root` that can go on, or a new folder named after the run.
+
+    One that ended can be continued where its failed samples are to be decoded again.
+    """
+    found = None if fresh else newest_open(root, manifest.identity_sha, ended=again.retry_failed)
     run = found or RunDirectory(root / manifest.run_id)
     make_folder(run.path)
     with RunLock(run.path) as lock:
-        yield open_named(run, lock, manifest)
+        yield open_named(run, lock, manifest, again)
 
 
-def newest_unfinished(root: Path, identity_sha: str) -> RunDirectory | None:
-    """Newest run under `root` with this plan that has no summary yet; unreadable ones are skipped."""
+def newest_open(root: Path, identity_sha: str, *, ended: bool = False) -> RunDirectory | None:
+    """Newest run under `root` with this plan that has no summary yet, or also one that has; unreadable ones
+    are skipped."""
     for run in runs_below(root):
         try:
             same = run.manifest().identity_sha == identity_sha
         except (DataError, OSError):
             continue
-        if same and not is_complete(run):
+        if same and (ended or not is_complete(run)):
             return run
     return None
 

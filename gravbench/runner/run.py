@@ -22,6 +22,7 @@ from gravbench.pages.assembly import ASSEMBLER
 from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
+from gravbench.runner.continuation import Continuation, digest_of_inputs
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.pages import (
     OpenLayout,
@@ -100,10 +101,12 @@ def run(
             pages=pages,
             data=data_document(opened) if opened is not None else None,
         )
+        inputs = {sample.sample_id: sample.image_sha256 for sample in chosen}
+        again = Continuation(inputs=inputs, retry_failed=options.retry_failed)
         claim = (
-            open_named(*named, manifest)
+            open_named(*named, manifest, again)
             if named is not None
-            else stack.enter_context(claim_under(options.runs_root, manifest, fresh=options.fresh))
+            else stack.enter_context(claim_under(options.runs_root, manifest, again, fresh=options.fresh))
         )
         session = Session(
             claim=claim,
@@ -116,6 +119,7 @@ def run(
             session_id=uuid.uuid4().hex,
             progress=progress,
             clocks=clocks,
+            retry_failed=options.retry_failed,
         )
         pairs = session.run()
         scorers = open_scorers(suite.scorers)
@@ -228,7 +232,7 @@ def build_identity(
         suite_version=suite.version,
         suite_sha=suite_digest(suite),
         n_samples=len(samples),
-        samples_sha=sha256_of([(sample.sample_id, sample.image_sha256) for sample in samples]),
+        samples_sha=digest_of_inputs({sample.sample_id: sample.image_sha256 for sample in samples}),
         references_sha=references_sha(samples) if suite.kind == "page-crops" else None,
         prompts=suite.prompts,
         max_new_tokens=suite.max_new_tokens,

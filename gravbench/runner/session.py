@@ -6,7 +6,7 @@ Crops that decode together are answered arm by arm; then their records are writt
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +23,7 @@ from gravbench.runner.pages import budget_of, prompt_sha
 from gravbench.runner.plan import planned_groups
 from gravbench.runner.reading import Answering
 from gravbench.store.predictions import write_markdown
-from gravbench.store.rundir import EventLog, PairKey, complete_pairs, next_attempts
+from gravbench.store.rundir import EventLog, PairKey, complete_pairs, is_failed, next_attempts
 from gravbench.store.schema import (
     GenError,
     GenRecord,
@@ -72,6 +72,8 @@ class Session:
     session_id: str
     progress: Progress
     clocks: Clocks
+    retry_failed: bool = False
+    """Pairs that failed are decoded again, in a further attempt."""
     _started_ns: int = 0
     _last_beat: float = 0.0
     _done: int = 0
@@ -81,17 +83,18 @@ class Session:
     _answering: Answering = field(init=False)
 
     def run(self) -> dict[PairKey, dict[str, GenRecord]]:
-        """Generate every pair that is not complete; a pair cut by a kill is done again, both arms."""
+        """Generate every pair that is not complete; a pair cut by a kill is done again, all its arms."""
         run, manifest = self.claim.run, self.claim.manifest
         self._started_ns = self.clocks.monotonic_ns()
         torn = run.repair()
         records = run.generations()
         pairs = complete_pairs(records, manifest.plan)
-        pending = _pending_pairs(manifest.plan, skip=pairs)
+        retried = {key for key, pair in pairs.items() if self.retry_failed and is_failed(pair)}
+        pending = _pending_pairs(manifest.plan, skip=pairs.keys() - retried)
         earlier = run.state()
         self._sessions = (earlier.sessions if earlier else 0) + (1 if pending else 0)
         self._done = len(manifest.plan) - sum(len(group) for group in pending)
-        self._failed = sum(r.status != "ok" for arms in pairs.values() for r in arms.values())
+        self._failed = sum(r.status != "ok" for key in pairs.keys() - retried for r in pairs[key].values())
         self._events = EventLog(run)
         self._answering = Answering(
             suite=self.suite,
@@ -104,6 +107,8 @@ class Session:
             self._log(
                 "session", {"session_id": self.session_id, "resumed": self.claim.resumed, "torn": list(torn)}
             )
+            if retried:
+                self._log("retry_failed", {"sample_ids": [*sorted({sample_id for sample_id, _ in retried})]})
             if self.claim.took_over:
                 self._log("stale_lock", {"owner": repr(self.claim.took_over)})
             self._beat("generating", force=True)
@@ -257,7 +262,7 @@ class Session:
             self.progress.note(f"state.json could not be written: {second.message}")
 
 
-def _pending_pairs(plan: Sequence[PlanEntry], *, skip: Mapping[PairKey, object]) -> list[list[PlanEntry]]:
+def _pending_pairs(plan: Sequence[PlanEntry], *, skip: Set[PairKey]) -> list[list[PlanEntry]]:
     """The plan's entries by pair, in slot order, without the finished pairs."""
     groups: dict[PairKey, list[PlanEntry]] = {}
     for entry in sorted(plan, key=lambda e: e.slot):

@@ -1,6 +1,7 @@
 """The run directory: one folder is one run.
 
 manifest.json                      written first, immutable; holds the plan
+amendment.json                     only where inputs of failed samples were mended since
 state.json                         small, replaced atomically
 gen/<shard>.jsonl                  one line per finished (sample, arm, rep)
 score/<scorer>-<digest>/all.jsonl  one line per score; may be deleted and rebuilt
@@ -10,6 +11,7 @@ summary.json                       derived; may be deleted and rebuilt
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from gravbench.store.files import (
     write_atomic,
 )
 from gravbench.store.schema import (
+    Amendment,
     GenRecord,
     Manifest,
     PlanEntry,
@@ -34,6 +37,7 @@ from gravbench.store.schema import (
     State,
     canonical_json,
     record_bytes,
+    sha256_of,
 )
 
 MAX_EVENTS = 10_000
@@ -85,7 +89,17 @@ class RunDirectory:
                 f"{self.path}: no run here (manifest.json is missing)",
                 hint="Give the folder that `gravbench run` printed, or the one given to --out.",
             )
-        return parse_record(read_bytes(self.manifest_file), Manifest, where=str(self.manifest_file))
+        written = parse_record(read_bytes(self.manifest_file), Manifest, where=str(self.manifest_file))
+        amendment = self.amendment()
+        return written if amendment is None else amended(written, amendment)
+
+    def amendment(self) -> Amendment | None:
+        """Which inputs were mended since the manifest was written; `None` where nothing was."""
+        path = self.path / "amendment.json"
+        return parse_record(read_bytes(path), Amendment, where=str(path)) if path.is_file() else None
+
+    def amend(self, amendment: Amendment) -> None:
+        write_atomic(self.path / "amendment.json", record_bytes(amendment))
 
     def state(self) -> State | None:
         """The last state written; `None` before the first, or when it cannot be read (it is derived)."""
@@ -130,6 +144,18 @@ class RunDirectory:
         """Replace the scores of one scorer id: derived data, all or nothing."""
         folder = _in_folder(self.path / "score" / scorer)
         write_atomic(folder / "all.jsonl", b"".join(record_bytes(score) + b"\n" for score in scores))
+
+
+def amended(manifest: Manifest, amendment: Amendment) -> Manifest:
+    """The manifest as it would have been written for the mended inputs."""
+    identity = manifest.identity.model_copy(update={"samples_sha": amendment.samples_sha})
+    return manifest.model_copy(
+        update={
+            "identity": identity,
+            "identity_sha": sha256_of(identity.document()),
+            "protocol": {**manifest.protocol, "data": amendment.data},
+        }
+    )
 
 
 class EventLog:
@@ -178,6 +204,11 @@ def complete_pairs(
     return pairs
 
 
+def is_failed(pair: Mapping[str, GenRecord]) -> bool:
+    """Whether any arm of a pair has no usable answer."""
+    return any(record.status != "ok" for record in pair.values())
+
+
 def next_attempts(records: Iterable[GenRecord]) -> dict[PairKey, int]:
     """The highest attempt seen for each (sample, rep)."""
     highest: dict[PairKey, int] = {}
@@ -194,9 +225,15 @@ def finished_pairs(run: RunDirectory, manifest: Manifest) -> dict[PairKey, dict[
     if missing:
         raise NotComparableError(
             f"{run.path}: incomplete, {missing} of {missing + len(pairs)} samples are not finished",
-            hint="Repeat the command that started the run to finish it: " + " ".join(manifest.argv),
+            hint=f"Repeat the command that started the run to finish it: {again(manifest.argv)}",
         )
     return pairs
+
+
+def again(argv: Sequence[str]) -> str:
+    """The command that goes on with what `argv` began: as a shell takes it, and without `--fresh`, which
+    would begin anew."""
+    return shlex.join(word for word in argv if word not in {"--fresh", "--debug"})
 
 
 def runs_below(root: Path) -> list[RunDirectory]:

@@ -61,6 +61,21 @@ class Manifest(StoredRecord):
         return self.identity.strategies
 
 
+class Amendment(StoredRecord):
+    """`amendment.json`: inputs of failed samples that were mended since, so that they could be decoded again.
+
+    The manifest stays as it was written; `RunDirectory.manifest` reads the two together.
+    """
+
+    schema_id: Literal["gravbench.amendment/1"] = Field(default="gravbench.amendment/1", alias="schema")
+    samples_sha: str
+    """Digest of the samples' names and images as they are now."""
+    mended: tuple[str, ...] = Field(min_length=1)
+    """Ids of the samples whose input is another one than the manifest was written for."""
+    data: JsonValue = None
+    """What the manifest's `protocol.data` says of the copy, as it is now."""
+
+
 class State(StoredRecord):
     """`state.json`: small, replaced atomically, derived; the records are the truth."""
 

@@ -5,55 +5,23 @@ import multiprocessing
 import random
 import time
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from page_support import det, entry, page_suite, write_folder
-from run_support import FakeBackend, QuietProgress, spoken
+from page_run_support import many, opened, run_pages
+from page_support import det, entry, write_folder
+from run_support import FakeBackend, spoken
 
 from gravbench.analysis.clockless import clockless_lines
 from gravbench.errors import DataError, EngineError, UsageError
-from gravbench.options import RunOptions
-from gravbench.pages.layouts.ground_truth import GroundTruthLayout
 from gravbench.pages.regions import PageSample
-from gravbench.protocols import Backend
 from gravbench.records import DecodeConfig, Generation, Request
-from gravbench.runner.run import Outcome, rescore, run
+from gravbench.runner.run import rescore
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord
-from gravbench.suites.data import OpenedSuite, Selection, open_suite
+from gravbench.suites.data import OpenedSuite
 
 PAGES = 6
-
-
-def opened(folder: Path, entries: list[dict[str, Any]], **pages: Any) -> OpenedSuite:
-    page_set = write_folder(folder, entries).model_copy(update=pages)
-    return open_suite(
-        page_suite(page_set),
-        data=folder,
-        environ={},
-        cache=folder / "cache",
-        selection=Selection(),
-        note=lambda _: None,
-    )
-
-
-def run_pages(suite: OpenedSuite, out: Path, *, backend: Backend | None = None, **options: Any) -> Outcome:
-    return run(
-        RunOptions(suite="bench", out=out, backend="fake", **options),
-        suite.suite,
-        suite.samples,
-        open_backend=lambda _options, _suite: backend or FakeBackend(),
-        progress=QuietProgress(),
-        environ={},
-        opened=suite,
-        open_layout=lambda _options: GroundTruthLayout(),
-    )
-
-
-def many(count: int) -> list[dict[str, Any]]:
-    return [entry(f"page-{n}.png") for n in range(count)]
 
 
 def records(out: Path) -> dict[tuple[str, str], GenRecord]:
