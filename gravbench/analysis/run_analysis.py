@@ -114,6 +114,8 @@ class RunAnalysis(Record):
     n_clusters: int
     arms: tuple[ArmAnalysis, ...]
     notes: tuple[str, ...]
+    model: str | None = None
+    """Name and beginning of the digest; absent in older documents."""
     data: RunData | None = None
     """Which copy of the page data was run; absent for suites without pages, and in older documents."""
 
@@ -133,6 +135,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
             *speed_notes(run.arms),
             *share_notes([run.records(arm) for arm in run.arms]),
         ),
+        model=f"{run.manifest.model.get('model')} ({str(run.manifest.identity.model_digest)[:12]})",
         data=run_data(run.manifest.protocol),
     )
 

@@ -1,31 +1,31 @@
-"""A comparison as text: three plain sentences a strategy, then the tables behind them. 100 columns, no colour
-needed."""
+"""A comparison as text: what differs in a sentence a strategy, then the tables behind it. 100 columns, no
+colour needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import JustifyMethod, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from gravbench.analysis.bootstrap import METHOD, Interval
 from gravbench.analysis.comparison import ArmComparison, Comparison, FieldDifference
+from gravbench.analysis.drift import MIN_PAIRS
 from gravbench.analysis.identity import Audit
-from gravbench.analysis.quality import QualityDifference, is_composite
+from gravbench.analysis.quality import QualityDifference, is_composite, label_of
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
-from gravbench.cli.output import ArmName
+from gravbench.cli.output import rich_table
 from gravbench.cli.summary_table import timed_name
+from gravbench.reporting import breakdown
+from gravbench.reporting.definitions import counter_words
+from gravbench.reporting.tables import Table, interval, signed
 
-NOT_MEASURED = "-"
+A, B = "A", "B"
 SHOWN_FIELDS = 12
 SHOWN_DIFFERENCES = 5
 SHOWN_GROUP_SIZE = 5
-WHOLE = frozenset({"quality, points", "own / base on common tokens"})
-"""Columns of words that are never broken; strategies break at their options, numbers and heads at blanks."""
 
 
 def comparison_parts(comparison: Comparison) -> list[RenderableType]:
@@ -33,23 +33,39 @@ def comparison_parts(comparison: Comparison) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if comparison.not_comparable:
         parts.append(Text("NOT COMPARABLE (forced): " + "; ".join(comparison.not_comparable), style="red"))
+    parts += [Text(line, style="red") for line in failed_lines(comparison)]
     if comparison.own is None:
         return [*parts, *_run_parts(comparison.base), *_null(comparison), *_notes([comparison.base])]
     own = comparison.own
-    parts.append(Text(f"base: {comparison.base.run}\nown:  {own.run}", style="bold"))
-    for label, analysis in (("base", comparison.base), ("own", own)):
-        parts += _data(analysis, f"data of {label}")
-    parts += _differences("settings", comparison.settings)
-    parts += _differences("environment", comparison.environment)
-    parts += [_sentence(arm) for arm in comparison.arms]
-    parts += [_pair_quality(comparison.arms), _pair_counts(comparison.arms)]
+    parts += [_named(A, comparison.base), _named(B, own)]
+    parts += [Text(_sentence(arm, comparison), style="bold") for arm in comparison.arms]
+    parts += _data(comparison.base, f"data of {A}") + _data(own, f"data of {B}")
+    parts += _fields("settings", comparison.settings) + _fields("environment", comparison.environment)
+    quality = [(breakdown.pair_name(arm), arm.quality) for arm in comparison.arms]
+    parts += _table(breakdown.difference_table(quality, base=A, own=B), whole=(1,))
+    parts += _table(breakdown.ratio_table(comparison.arms, base=A, own=B), whole=(1,))
     for arm in comparison.arms:
-        parts += _audit_lines(f"{arm.own_arm}, own against base", arm.identity)
+        parts += _audit_lines(f"{breakdown.pair_name(arm)}, {B} against {A}", arm.identity)
     parts += _null(comparison)
-    for label, analysis in (("base", comparison.base), ("own", own)):
+    for label, analysis in ((A, comparison.base), (B, own)):
         parts.append(Text(f"inside {label}, against its own ar", style="bold"))
-        parts.append(_speed_table(analysis))
+        parts += _speed(analysis)
     return [*parts, _legend([comparison.base, own]), *_notes([comparison.base, own])]
+
+
+def failed_lines(comparison: Comparison) -> list[str]:
+    """What a reader must know first: how many samples of a run failed, by strategy."""
+    lines = []
+    for analysis in (comparison.base, *([comparison.own] if comparison.own else [])):
+        failed = [f"{arm.failed} of {arm.n} in {arm.arm}" for arm in analysis.arms if arm.failed]
+        if failed:
+            lines.append(f"{analysis.run}: samples FAILED: {', '.join(failed)}; they score worst")
+    return lines
+
+
+def _named(label: str, analysis: RunAnalysis) -> Text:
+    model = f", model {analysis.model}" if analysis.model else ""
+    return Text(f"{label}: {analysis.run}{model}", style="bold")
 
 
 def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
@@ -61,17 +77,30 @@ def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
         parts.append(Text("no ar arm beside another: nothing to hold a strategy against"))
     for arm in judged:
         parts += [Text(line) for line in _verdict_lines(arm)]
-    parts += [_speed_table(analysis), _quality_table(judged), _counter_table(analysis.arms)]
+    parts += _speed(analysis)
+    quality = [(arm.arm, arm.quality) for arm in judged]
+    parts += _table(breakdown.difference_table(quality, base=AR, own="strategy's"), whole=(1,))
+    counters = breakdown.counter_table((arm.arm, arm, None) for arm in analysis.arms)
+    parts += _table(counters, whole=(1, 2, 3))
     for arm in judged:
-        parts.append(_group_table(arm))
+        name = timed_name(arm.arm, arm.speed_base)
+        parts += _table(breakdown.group_table(name, arm, at_least=SHOWN_GROUP_SIZE))
         parts += [Text(line) for line in _machine_lines(arm)]
         if arm.identity is not None:
             parts += _audit_lines(f"{arm.arm} against {arm.base or AR}", arm.identity)
     return [*parts, _legend([analysis])]
 
 
-def _data(analysis: RunAnalysis, name: str) -> list[Text]:
+def _data(analysis: RunAnalysis, name: str) -> list[RenderableType]:
     return [] if analysis.data is None else [Text(f"{name}: {analysis.data.label}", style="bold")]
+
+
+def _table(given: Table | None, *, whole: Sequence[int] = ()) -> list[RenderableType]:
+    return [] if given is None else [rich_table(given, whole=whole)]
+
+
+def _speed(analysis: RunAnalysis) -> list[RenderableType]:
+    return _table(breakdown.speed_table((timed_name(a.arm, a.speed_base), a) for a in analysis.arms))
 
 
 def _verdict_lines(arm: ArmAnalysis) -> list[str]:
@@ -87,88 +116,8 @@ def _verdict_lines(arm: ArmAnalysis) -> list[str]:
         )
     for name, d in arm.quality.items():
         if is_composite(name):
-            lines.append(f"{arm.arm}: {name} {_signed(d)} points over {base}{_made_of(d)}.")
+            lines.append(f"{arm.arm}: {label_of(name)} {signed(d)} points over {base}{_made_of(d)}.")
     return lines
-
-
-def _speed_table(analysis: RunAnalysis) -> Table:
-    table = _table("strategy", "time", "speedup over ar", "geo mean", "median", "p10", "p90", "pairs")
-    for arm in analysis.arms:
-        for label, speed in (
-            ("decode", arm.decode),
-            ("request", arm.request),
-            ("page", arm.page),
-            ("decode, same tokens", arm.decode_identical),
-        ):
-            if speed is not None:
-                table.add_row(
-                    ArmName(timed_name(arm.arm, arm.speed_base)),
-                    label,
-                    _interval(speed, "x"),
-                    *(_number(v) for v in (speed.geometric_mean, speed.median, speed.p10, speed.p90)),
-                    str(speed.n_pairs),
-                )
-    if not table.rows:
-        table.add_row(*[NOT_MEASURED] * 8)
-    return table
-
-
-def _quality_table(arms: Sequence[ArmAnalysis]) -> Table:
-    table = _table("strategy", "quality, points", "ar", "own", "difference", "changed", "sign-flip p")
-    for arm in arms:
-        _add_quality(table, arm.arm, arm.quality)
-    return table
-
-
-def _add_quality(table: Table, arm: str, quality: Mapping[str, QualityDifference]) -> None:
-    """A row for each metric in which a sample changed; one says that the others did not."""
-    for metric, d in quality.items():
-        if d.changed:
-            table.add_row(ArmName(arm), *_quality_cells(metric, d))
-    same = [d for d in quality.values() if not d.changed]
-    if same:
-        others = "all" if len(same) == len(quality) else "the other"
-        metrics = f"{others} {len(same)} metrics" if len(quality) > 1 else next(iter(quality))
-        levels = (f"{same[0].base:.2f}", f"{same[0].own:.2f}") if len(quality) == 1 else ("", "")
-        table.add_row(ArmName(arm), metrics, *levels, "unchanged", f"0 of {max(d.n for d in same)}", "")
-
-
-def _quality_cells(metric: str, d: QualityDifference) -> tuple[str, ...]:
-    p = NOT_MEASURED if d.sign_flip_p is None else f"{d.sign_flip_p:.3f}"
-    return metric, f"{d.base:.2f}", f"{d.own:.2f}", _signed(d), f"{d.changed} of {d.n}", p
-
-
-def _counter_table(arms: Sequence[ArmAnalysis]) -> Table:
-    table = _table(
-        "strategy", "committed / round", "TPF", "accepted / round", "forwards / sample", "loop / cut / fail"
-    )
-    for arm in arms:
-        c = arm.counters
-        forwards = c.get("forwards_per_sample")
-        table.add_row(
-            ArmName(arm.arm),
-            *(_interval(c.get(name)) for name in ("tau_round", "tpf_all", "accepted_draft")),
-            _number(forwards.value if forwards else None),
-            f"{arm.loops}/{arm.truncated}/{arm.failed}",
-        )
-    return table
-
-
-def _group_table(arm: ArmAnalysis) -> Table:
-    """Tasks and length buckets all, categories from five samples on; --json has every one."""
-    table = _table("group", "n", "same tokens", "decode speedup", "committed / round", "TPF")
-    table.title, table.title_justify = Text(timed_name(arm.arm, arm.speed_base)), "left"
-    for row in arm.groups:
-        if row.kind in {"task", "length"} or row.n >= SHOWN_GROUP_SIZE:
-            table.add_row(
-                Text(f"{row.kind} {row.label}"),
-                str(row.n),
-                str(row.identical),
-                _interval(row.decode, "x"),
-                _interval(row.counters.get("tau_round")),
-                _interval(row.counters.get("tpf_all")),
-            )
-    return table
 
 
 def _machine_lines(arm: ArmAnalysis) -> list[str]:
@@ -186,32 +135,34 @@ def _machine_lines(arm: ArmAnalysis) -> list[str]:
             f"decoding alone, {a.measured:.2f}x measured, residual {a.residual:+.1%}"
         )
     if (d := arm.drift) is not None:
-        word = "DRIFTING" if d.drifting else "no notable drift"
+        word = "DRIFTING" if d.drifting else "no drift seen beyond 2 % and noise"
         lines.append(
             f"{arm.arm}: drift of the cost ratio, first to last slot: {d.change:+.1%} "
             f"[{d.low:+.1%}, {d.high:+.1%}], {word}"
         )
     if (s := arm.steadiness) is not None:
-        word = "steady" if s.steady else "NOT STEADY"
+        word = "no change seen beyond that" if s.steady else "NOT STEADY"
         cold = ", a COLD START" if s.cold_start else ""
         lines.append(
             f"{arm.arm}: last three blocks within {s.last_three_spread:.1%}{by_chance(s.spread_by_chance)}: "
             f"{word}; first block {s.warm_up:+.1%} against the others{by_chance(s.warm_up_by_chance)}{cold}"
         )
+    elif arm.decode is not None:
+        lines.append(
+            f"{arm.arm}: whether the machine held still was not measured: that takes {MIN_PAIRS} pairs with "
+            f"decode times, or batches of them"
+        )
     return lines
 
 
-def _sentence(arm: ArmComparison) -> Text:
-    name = arm.own_arm if arm.own_arm == arm.base_arm else f"{arm.own_arm} against {arm.base_arm}"
-    audit = arm.identity
-    composites = [f"; {n} {_signed(d)} points" for n, d in arm.quality.items() if is_composite(n)]
-    quality = "".join(composites)
-    ratio = f"; speedup over ar {_interval(arm.speedup_ratio, 'x')} of base's" if arm.speedup_ratio else ""
-    if arm.speedup_ratio is not None:
-        ratio += (
-            f" ({arm.speedup_ratio_note or 'samples alone: two sessions of one code may differ by more'})"
-        )
-    return Text(f"{name}: {same_tokens(audit)}{quality}{ratio}.")
+def _sentence(arm: ArmComparison, comparison: Comparison) -> str:
+    assert comparison.own is not None
+    speeds = _decode(comparison.base, arm.base_arm), _decode(comparison.own, arm.own_arm)
+    return breakdown.pair_sentence(arm, base=A, own=B, speeds=speeds).replace("×", "x")
+
+
+def _decode(analysis: RunAnalysis, name: str) -> Interval | None:
+    return next((arm.decode for arm in analysis.arms if arm.arm == name), None)
 
 
 def same_tokens(audit: Audit, *, as_: str = "") -> str:
@@ -224,30 +175,6 @@ def same_tokens(audit: Audit, *, as_: str = "") -> str:
 def by_chance(limit: float | None) -> str:
     """What noise alone gives in 95 of 100 orders; nothing in documents without it."""
     return "" if limit is None else f" (by chance up to {limit:.1%})"
-
-
-def _pair_quality(arms: Iterable[ArmComparison]) -> Table:
-    table = _table("strategy", "quality, points", "base", "own", "difference", "changed", "sign-flip p")
-    for arm in arms:
-        _add_quality(table, arm.own_arm, arm.quality)
-    return table
-
-
-def _pair_counts(arms: Iterable[ArmComparison]) -> Table:
-    table = _table("strategy", "own / base on common tokens", "ratio", "samples", "failed", "cut", "loops")
-    for arm in arms:
-        counts = [f"{a} -> {b}" for a, b in (arm.failed, arm.truncated, arm.loops)]
-        if not arm.counters:
-            table.add_row(ArmName(arm.own_arm), NOT_MEASURED, NOT_MEASURED, f"{arm.n}", *counts)
-        for name, interval in arm.counters.items():
-            table.add_row(
-                ArmName(arm.own_arm),
-                name,
-                _interval(interval, digits=4),
-                f"{arm.comparable} of {arm.n}",
-                *counts,
-            )
-    return table
 
 
 def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
@@ -286,14 +213,12 @@ def _null(comparison: Comparison) -> list[RenderableType]:
     return [*lines, *_audit_lines("ar against ar", audit)]
 
 
-def _differences(title: str, differences: Sequence[FieldDifference]) -> list[RenderableType]:
+def _fields(what: str, differences: Sequence[FieldDifference]) -> list[RenderableType]:
     if not differences:
-        return [Text(f"{title}: equal")]
-    table = _table(f"{title} that differ", "base", "own")
-    for d in differences[:SHOWN_FIELDS]:
-        table.add_row(Text(d.field), Text(d.base), Text(d.own))
+        return [Text(f"{what}: equal")]
+    parts = _table(breakdown.field_table(what, differences[:SHOWN_FIELDS], base=A, own=B))
     hidden = len(differences) - SHOWN_FIELDS
-    return [table, Text(f"and {hidden} more; --json lists all")] if hidden > 0 else [table]
+    return [*parts, Text(f"and {hidden} more; --json lists all")] if hidden > 0 else parts
 
 
 def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
@@ -302,53 +227,28 @@ def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
 
 def _legend(analyses: Iterable[RunAnalysis]) -> Text:
     batches = any(batch_of(arm.arm) > 1 for analysis in analyses for arm in analysis.arms)
-    over = "pages, of crop times in batches over batches" if batches else "pages"
+    over = "samples or pages, of crop times in batches over batches" if batches else "samples or pages"
     same = ", of ar at the same batch size (ar:batch=N: over ar, the gain of batching)" if batches else ""
     return Text(
-        f"Speedup = sum of ar times / sum of own times over pairs{same}. "
-        "committed / round = tokens a round appended. TPF = decode tokens / decode forwards of every kind. "
-        f"Brackets: 95% bootstrap over {over}, {METHOD}; none on fewer than five. Points: 100 is best. "
+        f"Speedup = sum of ar times / sum of the strategy's times over pairs{same}. "
+        f"{counter_words('tpf_all', 'tau_round', 'accepted_draft')} "
+        f"Brackets: 95% bootstrap over {over}, {METHOD}; none on fewer than five of them. "
         "Same tokens = equal token ids and stop reason.",
         style="dim",
     )
 
 
 def _times(speed: SpeedEstimate, base: str) -> str:
-    """`2.1x [1.9, 2.3] as fast as ar`, and a word on an interval that holds 1."""
-    unsure = speed.low is None or speed.high is None or speed.low <= 1 <= speed.high
-    return f"{_interval(speed, 'x')} as fast as {base}{' (not surely different)' if unsure else ''}"
-
-
-def _interval(interval: Interval | None, unit: str = "", *, digits: int = 2) -> str:
-    if interval is None:
-        return NOT_MEASURED
-    value = f"{interval.value:.{digits}f}{unit}"
-    if interval.low is None or interval.high is None:
-        return value
-    return f"{value} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
-
-
-def _signed(d: QualityDifference) -> str:
-    if d.low is None or d.high is None:
-        return f"{d.difference:+.2f}"
-    return f"{d.difference:+.2f} [{d.low:+.2f}, {d.high:+.2f}]"
+    """`2.1x [1.9, 2.3] as fast as ar`, and a word where no difference was seen."""
+    if speed.low is None or speed.high is None:
+        word = " (too few pairs to tell a difference)"
+    else:
+        word = " (the interval holds 1: no difference seen)" if speed.low <= 1 <= speed.high else ""
+    return f"{interval(speed, 'x')} as fast as {base}{word}"
 
 
 def _made_of(d: QualityDifference) -> str:
     """How many samples each component of a composite rests on."""
     if d.parts is None:
         return ""
-    return f" ({', '.join(f'{metric} on {n}' for metric, n in d.parts.items())})"
-
-
-def _number(value: float | None) -> str:
-    return NOT_MEASURED if value is None else f"{value:.2f}"
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for column in columns:
-        left = column in {"strategy", "group", "time", "base", "own"} or "differ" in column or "," in column
-        justify: JustifyMethod = "left" if left else "right"
-        table.add_column(column, justify=justify, overflow="fold", no_wrap=column in WHOLE)
-    return table
+    return f" ({', '.join(f'{label_of(metric)} on {n}' for metric, n in d.parts.items())})"

@@ -10,18 +10,22 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from gravbench.printable import printable
+from gravbench.reporting.tables import Cell
+from gravbench.reporting.tables import Table as Values
 
 WIDTH = 100
 
@@ -30,6 +34,31 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Instead of rich's own, which leaves with exit code 1."""
         forget_reader()
+
+
+_ASCII = str.maketrans({"–": "-", "×": "x", "→": ">", "−": "-", "≥": ">"})
+
+
+def rich_table(given: Values, *, caption: bool = True, whole: Collection[int] = ()) -> Table:
+    """A table of values in the terminal's form: no wide columns, plain letters; `whole` columns never fold.
+
+    Words of heads are never broken, strategies at their options alone.
+    """
+    shown = [i for i in range(len(given.columns)) if i not in given.wide]
+    title = given.caption.translate(_ASCII) if caption else None
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=title, title_justify="left")
+    for i in shown:
+        head = given.columns[i].translate(_ASCII)
+        justify: JustifyMethod = "left" if i in given.left else "right"
+        width = max(map(cell_len, head.split()), default=0)
+        table.add_column(head, justify=justify, overflow="fold", min_width=width, no_wrap=i in whole)
+    for row in given.rows:
+        table.add_row(*(_terminal_cell(row[i]) for i in shown))
+    return table
+
+
+def _terminal_cell(cell: Cell) -> RenderableType:
+    return ArmName(cell.text) if cell.is_arm else Text(cell.text.translate(_ASCII), style=cell.style)
 
 
 def print_json(document: bytes) -> None:

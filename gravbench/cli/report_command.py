@@ -21,7 +21,7 @@ from gravbench.cli.run_loading import (
     suite_of,
 )
 from gravbench.errors import DataError, GravbenchError, UsageError
-from gravbench.gate.candidate import judge_candidate
+from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
 from gravbench.pages.annotations import annotated_regions
 from gravbench.pages.regions import PageSample
@@ -46,7 +46,11 @@ def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) ->
     folder = shipped_reference(suite) if reference is None else reference
     if reference is None and not folder.is_dir():
         return GatePart(reference=None, outcome=None)
-    report = judge_candidate(run, load_reference(folder), policy_of, referee=setup.referee, tau=setup.tau)
+    loaded = load_reference(folder)
+    problems = candidate_problems(run, loaded, {name: policy_of(arm) for name, arm in loaded.arms.items()})
+    if reference is None and problems:
+        return GatePart(reference=f"{ROOT}/{suite}", outcome=None, problems=tuple(problems[:SHOWN_PROBLEMS]))
+    report = judge_candidate(run, loaded, policy_of, referee=setup.referee, tau=setup.tau)
     return GatePart(
         reference=f"{ROOT}/{suite}" if reference is None else str(reference),
         outcome=report.outcome,

@@ -1,38 +1,39 @@
-"""The summary as tables: quality and identity, acceptance and speed, and both by task."""
+"""The summary as tables: quality and identity, acceptance and speed, by task, by group, by page stage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pydantic import JsonValue
-from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.stages import STAGES, PagesSummary
 from gravbench.analysis.summary import Summary, TaskSummary
 from gravbench.arms import AR, batch_of, is_ar
-from gravbench.cli.output import ArmName
+from gravbench.cli.output import rich_table
 from gravbench.omnidocbench.metric_table import OVERALL
+from gravbench.reporting.definitions import counter_words
+from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, table
 from gravbench.scorers.contract import Metric
 
-NOT_MEASURED = "-"
+Rows = list[tuple[str | Cell, ...]]
 
 
 def summary_parts(summary: Summary) -> list[RenderableType]:
     """Everything `gravbench run` prints at the end, top to bottom."""
     title = f"{summary.suite}: {summary.n_samples} samples, model {summary.model.get('model', '?')}"
     parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(summary.data)]
-    parts += [_quality(summary), _speed(summary)]
+    identity = 1 + len(_scored(summary, pages=False))
+    parts += [rich_table(_quality(summary), caption=False, whole=(identity,)), _plain(_speed(summary))]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
-        parts.append(_by_task(summary))
+        parts.append(_plain(_by_task(summary)))
     if summary.groups is not None:
-        parts.append(_groups(summary))
+        parts.append(_plain(_groups(summary)))
     parts += page_parts(summary)
     if summary.word_order is not None:
-        parts += [_word_order(summary), Text(_SHIFT, style="dim")]
+        parts += [_plain(_word_order(summary)), Text(_SHIFT, style="dim")]
     parts.append(Text(_legend(summary), style="dim"))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
@@ -45,241 +46,184 @@ def data_parts(data: Mapping[str, JsonValue] | None) -> list[Text]:
     return [Text(f"data: {label}", style="bold")] if label else []
 
 
+def page_parts(summary: Summary) -> list[RenderableType]:
+    """Tables for suites with pages: official values, stages, regions, decoding's gain; empty without."""
+    pages = {name: s.pages for name, s in summary.strategies.items() if s.pages is not None}
+    if not pages:
+        return []
+    parts: list[RenderableType] = list(map(rich_table, (_official(summary), _stages(pages), _regions(pages))))
+    for name, page in pages.items():
+        strategy = summary.strategies[name]
+        speedups = strategy.by_task["page"].speedup
+        if page.amdahl is not None and speedups is not None:
+            parts.append(Text(_amdahl_line(name, page, speedups.page, over=strategy.speed_base or AR)))
+    if OVERALL not in next(iter(summary.strategies.values())).quality:
+        parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
+    return parts
+
+
+def timed_name(name: str, base: str | None) -> str:
+    """An arm in a table of speedups: `ar:batch=4 over ar` where the base is not of the same batch size."""
+    return f"{name} over {base}" if base is not None and is_ar(name) else name
+
+
+def _plain(given: Table) -> RenderableType:
+    return rich_table(given, caption=False)
+
+
+def _scored(summary: Summary, *, pages: bool) -> list[Metric]:
+    """Metrics of crops, or of pages, that any strategy has a value of."""
+    found = {name for s in summary.strategies.values() for name in s.quality}
+    return [m for m in summary.metrics.values() if m.name in found and ("page" in m.tasks) == pages]
+
+
 def _quality(summary: Summary) -> Table:
-    found = {metric for strategy in summary.strategies.values() for metric in strategy.quality}
-    metrics = [m for m in _of_crops(summary) if m.name in found]  # pages have a table of their own
-    table = _table("strategy", *(m.heading for m in metrics), "same tokens as ar", "failed")
-    table.columns[-2].no_wrap = True  # a count and its share stay on one line
-    for name, strategy in summary.strategies.items():
-        table.add_row(
-            ArmName(name),
-            *(_number(strategy.quality.get(metric.name), ".4f") for metric in metrics),
-            _identical(strategy),
-            str(strategy.failed),
-        )
-    return table
+    metrics = _scored(summary, pages=False)  # pages have a table of their own
+    columns = ("strategy", *(m.heading for m in metrics), "same tokens as ar", "failed")
+    rows: Rows = [
+        (arm(name), *(_value(m, s.quality) for m in metrics), _identical(s), f"{s.failed}/{s.n_samples}")
+        for name, s in summary.strategies.items()
+    ]
+    return table("quality", columns, rows)
 
 
-def _of_crops(summary: Summary) -> list[Metric]:
-    return [metric for metric in summary.metrics.values() if "page" not in metric.tasks]
+def _value(metric: Metric, quality: Mapping[str, float]) -> str:
+    return metric.shown(quality[metric.name]) if metric.name in quality else NONE
 
 
 def _groups(summary: Summary) -> Table:
     """Groups of crops; strategies that all have the same quality share one row."""
-    table = _table("group", "metric", "strategy", "n", "quality")
+    rows: Rows = []
     for group, metrics in (summary.groups or {}).items():
         for found in metrics:
-            rows = list(found.quality.items())
-            if len({value for _, value in rows}) == 1:
-                rows = [("all", rows[0][1])]
-            for arm, value in rows:
-                table.add_row(
-                    Text(group),
-                    Text(_heading(summary, found.metric)),
-                    ArmName(arm),
-                    str(found.n),
-                    f"{value:.4f}",
-                )
-    return table
+            own = list(found.quality.items())
+            if len({value for _, value in own}) == 1:
+                own = [("all", own[0][1])]
+            heading = _heading(summary, found.metric)
+            rows += [(group, heading, arm(name), str(found.n), f"{value:.4f}") for name, value in own]
+    columns = ("group", "metric", "strategy", "n", "quality")
+    return table("groups", columns, rows, left=frozenset({0, 1, 2}))
 
 
 def _word_order(summary: Summary) -> Table:
-    table = _table("strategy", "metric", "as written", "shuffled", "shift", "pairs")
-    for arm, metrics in (summary.word_order or {}).items():
-        for metric, found in metrics.items():
-            table.add_row(
-                ArmName(arm),
-                Text(_heading(summary, metric)),
-                f"{found.plain:.4f}",
-                f"{found.shuffled:.4f}",
-                f"{found.shift:+.4f}",
-                str(found.n_pairs),
-            )
-    return table
+    rows: Rows = [
+        (
+            arm(name),
+            _heading(summary, metric),
+            f"{found.plain:.4f}",
+            f"{found.shuffled:.4f}",
+            f"{found.shift:+.4f}",
+            str(found.n_pairs),
+        )
+        for name, metrics in (summary.word_order or {}).items()
+        for metric, found in metrics.items()
+    ]
+    columns = ("strategy", "metric", "as written", "shuffled", "shift", "pairs")
+    return table("word order", columns, rows, left=frozenset({0, 1}))
 
 
 def _speed(summary: Summary) -> Table:
-    table = _table(
-        "strategy", "TPF", "accepted/round", "committed/round", "decode speedup", "request speedup"
-    )
-    for name, strategy in summary.strategies.items():
-        table.add_row(ArmName(timed_name(name, strategy.speed_base)), *_speed_cells(strategy))
-    return table
-
-
-def timed_name(arm: str, base: str | None) -> str:
-    """An arm in a table of speedups: `ar:batch=4 over ar` where the base is not of the same batch size."""
-    return f"{arm} over {base}" if base is not None and is_ar(arm) else arm
-
-
-def _has_batches(summary: Summary) -> bool:
-    return any(batch_of(name) > 1 for name in summary.strategies)
+    columns = ("strategy", "tpf_all", "accepted_draft", "tau_round", "decode speedup", "request speedup")
+    rows: Rows = [
+        (arm(timed_name(name, s.speed_base)), *_speed_cells(s)) for name, s in summary.strategies.items()
+    ]
+    return table("speed", columns, rows)
 
 
 def _by_task(summary: Summary) -> Table:
     """Quality is the headline of a crop's task; pages have a table of their own."""
-    table = _table("strategy", "task", "n", "quality", "TPF", "accepted/round", "decode speedup")
-    crops = _of_crops(summary)
+    crops = _scored(summary, pages=False)
+    rows: Rows = []
     for name, strategy in summary.strategies.items():
         for task, part in strategy.by_task.items():
             tpf, accepted, _, decode, _ = _speed_cells(part)
-            quality = next(
-                (f"{part.quality[m.name]:.4f}" for m in crops if m.name in part.quality), NOT_MEASURED
-            )
-            named = ArmName(timed_name(name, strategy.speed_base))
-            table.add_row(named, task, str(part.n_samples), quality, tpf, accepted, decode)
-    return table
+            headline = next((m for m in crops if m.name in part.quality), None)
+            quality = NONE if headline is None else f"{headline.heading} {_value(headline, part.quality)}"
+            label = arm(timed_name(name, strategy.speed_base))
+            rows.append((label, task, str(part.n_samples), quality, tpf, accepted, decode))
+    columns = ("strategy", "task", "n", "quality", "tpf_all", "accepted_draft", "decode speedup")
+    return table("by task", columns, rows, left=frozenset({0, 1}))
 
 
 def _speed_cells(part: TaskSummary) -> tuple[str, str, str, str, str]:
     counters = part.counters
-    drafted = counters.draft_offered > 0
     return (
-        _number(counters.tpf_all, ".2f"),
-        _number(counters.accepted_draft if drafted else None, ".2f"),
-        _number(counters.tau_round, ".2f"),
-        _interval(part.speedup.decode if part.speedup else None),
-        _interval(part.speedup.request if part.speedup else None),
+        number(counters.tpf_all),
+        number(counters.accepted_draft if counters.draft_offered > 0 else None),
+        number(counters.tau_round),
+        interval(part.speedup.decode if part.speedup else None, "×"),
+        interval(part.speedup.request if part.speedup else None, "×"),
     )
-
-
-def _interval(speedup: Speedup | None) -> str:
-    if speedup is None:
-        return NOT_MEASURED
-    if speedup.low is None or speedup.high is None:
-        return f"{speedup.value:.2f}x"
-    return f"{speedup.value:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]"
 
 
 def _identical(part: TaskSummary) -> str:
     identity = part.identical_to_ar
     if identity is None or identity.share is None:
-        return NOT_MEASURED
+        return NONE
     return f"{identity.n}/{identity.of} ({identity.share:.1%})"
-
-
-def _number(value: float | None, form: str) -> str:
-    return NOT_MEASURED if value is None else format(value, form)
 
 
 def _heading(summary: Summary, metric: str) -> str:
     return summary.metrics[metric].heading if metric in summary.metrics else metric
 
 
-_SHIFT = (
-    "shift = shuffled - as written. Where low is best, above 0 is worse on shuffled words: the model guesses "
-    "from their order. Near 0 it reads."
-)
-_BATCHES = (
-    " A strategy is timed over ar at the same batch size; ar:batch=N over ar is the gain of batching. "
-    "Times of crops that decode together are shares of shared forwards, also by task."
-)
-
-
-def _legend(summary: Summary) -> str:
-    confidence = f"{summary.bootstrap.confidence:.0%}"
-    return (
-        "TPF = decode tokens / full-model decode forwards. Speedups are sums of ar times / sums of own times "
-        f"over pairs, with the {confidence} interval of a {summary.bootstrap.method}; none on fewer than "
-        "five. Same tokens = equal token ids and stop reason." + (_BATCHES if _has_batches(summary) else "")
-    )
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    left: Sequence[str] = ("strategy", "task", "metric", "group")
-    for column in columns:
-        table.add_column(
-            column,
-            justify="left" if column in left else "right",
-            overflow="fold",
-            min_width=max(map(len, column.split())),
-        )
-    return table
-
-
-def page_parts(summary: Summary) -> list[RenderableType]:
-    """Tables for suites with pages; empty without."""
-    pages = {arm: s.pages for arm, s in summary.strategies.items() if s.pages is not None}
-    if not pages:
-        return []
-    parts: list[RenderableType] = [_official(summary), _stages(pages), _regions(pages)]
-    for arm, page in pages.items():
-        strategy = summary.strategies[arm]
-        speedups = strategy.by_task["page"].speedup
-        if page.amdahl is not None and speedups is not None:
-            over = strategy.speed_base or AR
-            parts.append(Text(_amdahl_line(arm, page, speedups.page, over=over)))
-    if OVERALL not in next(iter(summary.strategies.values())).quality:
-        parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
-    return parts
-
-
 def _official(summary: Summary) -> Table:
     """Official values; all metrics in 0..1, Overall in 0..100."""
-    metrics = [
-        metric
-        for name, metric in summary.metrics.items()
-        if "page" in metric.tasks and any(name in s.quality for s in summary.strategies.values())
+    metrics = _scored(summary, pages=True)
+    rows: Rows = [
+        (arm(name), str(s.by_task["page"].n_samples), *(_value(m, s.quality) for m in metrics))
+        for name, s in summary.strategies.items()
     ]
-    table = _page_table("official page scores", "strategy", *(metric.heading for metric in metrics))
-    for arm, strategy in summary.strategies.items():
-        values = (strategy.quality.get(metric.name) for metric in metrics)
-        table.add_row(
-            ArmName(arm),
-            *("-" if v is None else m.shown(v) for m, v in zip(metrics, values, strict=True)),
-        )
-    return table
+    return table("official page scores", ("strategy", "pages", *(m.heading for m in metrics)), rows)
 
 
-def _stages(pages: dict[str, PagesSummary]) -> Table:
+def _stages(pages: Mapping[str, PagesSummary]) -> Table:
     names = (*STAGES, "other", "total")
     failed = any(page.n_read < page.n_pages for page in pages.values())
+    rows: Rows = [
+        (arm(name), *(f"{page.stages_ns[n] / max(page.n_read, 1) / 1e6:.0f}" for n in names))
+        for name, page in pages.items()
+    ]
     title = "ms per page that was read, by stage" if failed else "ms per page, by stage"
-    table = _page_table(title, "strategy", *names)
-    for arm, page in pages.items():
-        count = max(page.n_read, 1)
-        table.add_row(ArmName(arm), *(f"{page.stages_ns[name] / count / 1e6:.0f}" for name in names))
-    return table
+    return table(title, ("strategy", *names), rows)
 
 
-def _regions(pages: dict[str, PagesSummary]) -> Table:
+def _regions(pages: Mapping[str, PagesSummary]) -> Table:
     columns = (
         "strategy",
         "task",
         "regions",
         "tokens",
-        "TPF",
-        "accepted/round",
+        "tpf_all",
+        "accepted_draft",
         "loops",
         "at budget",
         "failed",
     )
-    table = _page_table("regions of pages", *columns)
-    for arm, page in pages.items():
-        for task, region in page.regions.items():
-            table.add_row(
-                ArmName(arm),
-                task,
-                str(region.regions),
-                str(region.tokens_out),
-                _number(region.tpf_all, ".2f"),
-                _number(region.accepted_draft, ".2f"),
-                str(region.loops),
-                str(region.stopped_by_length),
-                str(region.failed),
-            )
-    return table
+    rows: Rows = [
+        (
+            arm(name),
+            task,
+            str(region.regions),
+            str(region.tokens_out),
+            number(region.tpf_all),
+            number(region.accepted_draft),
+            *map(str, (region.loops, region.stopped_by_length, region.failed)),
+        )
+        for name, page in pages.items()
+        for task, region in page.regions.items()
+    ]
+    return table("regions of pages", columns, rows, left=frozenset({0, 1}))
 
 
-def _amdahl_line(arm: str, page: PagesSummary, measured: Speedup | None, *, over: str) -> str:
+def _amdahl_line(name: str, page: PagesSummary, measured: Speedup | None, *, over: str) -> str:
     split = page.amdahl
     assert split is not None
-    interval = ""
+    brackets = ""
     if measured is not None and measured.low is not None and measured.high is not None:
-        interval = f" [{measured.low:.2f}, {measured.high:.2f}]"
+        brackets = f" [{measured.low:.2f}, {measured.high:.2f}]"
     return (
-        f"{arm}: page speedup {split.measured:.2f}x{interval}; decode {split.decode_speedup:.2f}x on "
+        f"{name}: page speedup {split.measured:.2f}x{brackets}; decode {split.decode_speedup:.2f}x on "
         f"{split.decode_share:.0%} of {over}'s page time predicts {split.predicted:.2f}x "
         f"(residual {split.residual:+.2f})"
     )
@@ -292,10 +236,23 @@ def _missing(summary: Summary) -> str:
     return f"{', '.join(missing)} not scored"
 
 
-def _page_table(title: str, *columns: str) -> Table:
-    """Names fold rather than being cut, for arms differ at their ends."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=title, title_justify="left")
-    for column in columns:
-        left = column in ("strategy", "task")
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
-    return table
+_SHIFT = (
+    "shift = shuffled - as written. Where low is best, above 0 is worse on shuffled words: the model guesses "
+    "from their order. Near 0 it reads."
+)
+_SCALE = "Metrics are on their own scale of 0 to 1, and low or high is best as their head says. "
+_BATCHES = (
+    " A strategy is timed over ar at the same batch size; ar:batch=N over ar is the gain of batching. "
+    "Times of crops that decode together are shares of shared forwards, also by task."
+)
+
+
+def _legend(summary: Summary) -> str:
+    batches = any(batch_of(name) > 1 for name in summary.strategies)
+    confidence = f"{summary.bootstrap.confidence:.0%}"
+    return (
+        f"{_SCALE}{counter_words('tpf_all', 'accepted_draft', 'tau_round')} Speedups are sums of ar times / "
+        f"sums of the strategy's times over pairs, with the {confidence} interval of a "
+        f"{summary.bootstrap.method}; none on fewer than five samples or pages. "
+        "Same tokens = equal token ids and stop reason." + (_BATCHES if batches else "")
+    )

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 
-from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from gravbench.analysis.curve import Curve, curve_of, swept_strategies
-from gravbench.analysis.speed import Speedup
-from gravbench.arms import MAX_BATCH
-from gravbench.cli.output import ArmName, print_json, print_tables
+from gravbench.arms import MAX_BATCH, is_ar
+from gravbench.cli.output import print_json, print_tables, rich_table
 from gravbench.cli.run_command import exit_code, run_plan
 from gravbench.cli.summary_table import data_parts, timed_name
 from gravbench.errors import UsageError
 from gravbench.options import RunOptions
+from gravbench.reporting.breakdown import tie_sentence, ties_of
+from gravbench.reporting.definitions import counter_words
+from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, table
 from gravbench.runner.strategies import as_arms
 from gravbench.store.schema import canonical_json
 
 MAX_BLOCK = 4096
-_BATCHES = "speedups are over ar at the same batch size; ar:batch=N over ar is the gain of batching."
+_BATCHES = "Speedups are over ar at the same batch size; ar:batch=N over ar is the gain of batching."
 
 
 def sweep(
@@ -53,52 +53,48 @@ def parse_sizes(option: str, text: str, *, most: int) -> tuple[int, ...]:
 
 
 def curve_parts(curve: Curve) -> list[RenderableType]:
-    """Title, one row a strategy, warnings, folder."""
-    on_pages = any(p.page is not None for p in curve.points)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    batched = any(p.batch > 1 for p in curve.points)
-    for column in (
-        "strategy",
-        *(("together",) if batched else ()),
-        "accepted",
-        "committed",
-        "TPF",
-        "decode speedup",
-        "page speedup" if on_pages else "request speedup",
-        "same tokens",
-    ):
-        left = column == "strategy"
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
-    for p in curve.points:
-        identity = p.identical_to_ar
-        table.add_row(
-            ArmName(timed_name(p.strategy, p.speed_base)),
-            *((_number(p.requests_per_forward),) if batched else ()),
-            *map(_number, (p.accepted_draft, p.tau_round, p.tpf_all)),
-            _speedup(p.decode),
-            _speedup(p.page if on_pages else p.request),
-            "-" if identity is None else f"{identity.n}/{identity.of}",
-        )
+    """Title, one row a strategy, who ties with the fastest, warnings, folder."""
     title = f"{curve.suite}: {curve.n_samples} samples, {len(curve.points)} interleaved arms"
-    parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(curve.data), table]
-    parts.append(
-        Text(
-            "accepted and committed are tokens a round; TPF = decode tokens / decode forwards; "
-            + ("together = requests per forward; " if batched else "")
-            + (_BATCHES if batched else "speedups are over ar.")
-        )
-    )
+    parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(curve.data)]
+    parts.append(rich_table(_points(curve), caption=False))
+    batched = any(p.batch > 1 for p in curve.points)
+    names = ("accepted_draft", "tau_round", "tpf_all", *(("requests_per_forward",) if batched else ()))
+    parts.append(Text(f"{counter_words(*names)} {_BATCHES if batched else 'Speedups are over ar.'}"))
+    drafting = [
+        (p.strategy, p.decode) for p in curve.points if p.decode is not None and not is_ar(p.strategy)
+    ]
+    if drafting:
+        drafting.sort(key=lambda named: -named[1].value)
+        best, fastest = drafting[0]
+        ties = ties_of(drafting)
+        said = tie_sentence(best, ties) if ties else ""
+        parts.append(Text(f"fastest in decoding: {best}, {interval(fastest, 'x')} over ar. {said}".rstrip()))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in curve.warnings]
     return [*parts, Text(f"run folder: {curve.run_dir}")]
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _speedup(speedup: Speedup | None) -> str:
-    if speedup is None:
-        return "-"
-    if speedup.low is None or speedup.high is None:
-        return f"{speedup.value:.2f}x"
-    return f"{speedup.value:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]"
+def _points(curve: Curve) -> Table:
+    on_pages = any(p.page is not None for p in curve.points)
+    batched = any(p.batch > 1 for p in curve.points)
+    columns = (
+        "strategy",
+        *(("requests_per_forward",) if batched else ()),
+        "accepted_draft",
+        "tau_round",
+        "tpf_all",
+        "decode speedup",
+        "page speedup" if on_pages else "request speedup",
+        "same tokens",
+    )
+    rows: list[tuple[str | Cell, ...]] = [
+        (
+            arm(timed_name(p.strategy, p.speed_base)),
+            *((number(p.requests_per_forward),) if batched else ()),
+            *map(number, (p.accepted_draft, p.tau_round, p.tpf_all)),
+            interval(p.decode, "×"),
+            interval(p.page if on_pages else p.request, "×"),
+            NONE if (i := p.identical_to_ar) is None else f"{i.n}/{i.of}",
+        )
+        for p in curve.points
+    ]
+    return table("curve", columns, rows)

@@ -18,6 +18,7 @@ from gravbench.analysis.quality import metric_rows
 from gravbench.errors import UsageError
 from gravbench.gate.verdict import Level
 from gravbench.records import Record
+from gravbench.store.run_identity import RunIdentity
 
 SHIPPED = ("default", "new-weights")
 NEW_WEIGHTS = "new-weights"
@@ -28,35 +29,8 @@ RENAMED = {
 """Rules under the names they had, and their names now."""
 _FOLDER = Path(__file__).resolve().parent
 
-IDENTITY_FIELDS = {
-    "schema": "form of the run folder",
-    "gravbench": "version of this program",
-    "suite": "name of the suite",
-    "suite_version": "its version",
-    "suite_sha": "digest of its manifest and samples",
-    "limit": "how many samples were asked for",
-    "pages": "which pages were asked for",
-    "stratify": "the attribute that samples were spread over",
-    "n_samples": "how many samples were run",
-    "samples_sha": "digest of the samples' names and images",
-    "references_sha": "digest of the ground truth of crops cut from pages",
-    "prompts": "prompt by task",
-    "max_new_tokens": "budget by task",
-    "strategies": "the arms",
-    "seed": "order of the samples, resampling",
-    "threads": "threads of the model",
-    "backend": "what ran the model",
-    "engine": "its version and kernels",
-    "model_digest": "digest of the weights",
-    "device": "cpu or an accelerator",
-    "dtype": "type of the weights in memory",
-    "scorer": "version of the scorer",
-    "assembler": "how a page's Markdown is put together",
-    "layout": "where regions of pages come from",
-    "crop_grid": "pixels that crops of regions are aligned to",
-    "in_flight": "regions of one page under way at once",
-}
-"""What `must_match` may name: the fields of a run's identity, each with its meaning."""
+IDENTITY_FIELDS = tuple(RunIdentity.model_fields)
+"""What `must_match` may name; `default.toml` says what each is."""
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Points = Annotated[float, Field(ge=0, le=100)]

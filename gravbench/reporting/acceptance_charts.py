@@ -7,7 +7,9 @@ from gravbench.arms import is_ar
 from gravbench.reporting import plots
 from gravbench.reporting.charts import (
     MAX_SERIES,
+    Bars,
     Chart,
+    Line,
     any_batch,
     best_first,
     described,
@@ -17,7 +19,6 @@ from gravbench.reporting.charts import (
     over_ar,
 )
 from gravbench.reporting.document import ReportDocument
-from gravbench.reporting.plots import Bars, Line
 from gravbench.reporting.tables import interval, number, table
 
 SHOWN_POSITIONS = 64

@@ -1,21 +1,24 @@
-"""Tables that stand on their own: counters, quality, categories, outliers, differences between runs."""
+"""Tables that stand on their own: speed, counters, quality, groups, outliers, differences between runs.
+
+Terminal and page show the same values under the same names; a row's label is the caller's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
+from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.comparison import ArmComparison, FieldDifference
+from gravbench.analysis.counters import CounterSummary
 from gravbench.analysis.identity import Audit
-from gravbench.reporting.charts import (
-    Named,
-    best_first,
-    end_to_end,
-    end_to_end_column,
-    main_metric,
-    metric_order,
-    named_arms,
-)
-from gravbench.reporting.document import PairPart, ReportDocument
+from gravbench.analysis.quality import QualityDifference, QualityLevel, label_of
+from gravbench.analysis.run_analysis import ArmAnalysis
+from gravbench.reporting.charts import end_to_end, end_to_end_column, main_metric, metric_order
 from gravbench.reporting.tables import (
+    NONE,
     Cell,
     Table,
+    arm,
     interval,
     milliseconds,
     number,
@@ -26,45 +29,52 @@ from gravbench.reporting.tables import (
     tint_of_ratio,
 )
 
+Row = tuple[str | Cell, ...]
+Labelled = tuple[str, ArmAnalysis]
+"""A strategy under the name its row goes by."""
 
-def speed_table(document: ReportDocument) -> Table | None:
+SHOWN_TIES = 3
+POINTS = "quality, points (0 to 100, 100 is best)"
+
+
+def speed_table(arms: Iterable[Labelled]) -> Table | None:
     """Headline speedups with all that belongs beside them; identical outputs apart where some differ.
 
     `ar` is the arm of the same batch size.
     """
-    rows: list[tuple[str | Cell, ...]] = []
-    for a in best_first(document):
-        differs = a.arm.identity is not None and a.arm.identity.identical < a.arm.identity.compared
-        for label, s in (
-            ("decode", a.arm.decode),
-            ("whole requests", a.arm.request),
-            ("whole pages", a.arm.page),
-            ("decode, same tokens", a.arm.decode_identical if differs else None),
+    rows: list[Row] = []
+    for label, a in arms:
+        differs = a.identity is not None and a.identity.identical < a.identity.compared
+        for time, s in (
+            ("decode", a.decode),
+            ("whole requests", a.request),
+            ("whole pages", a.page),
+            ("decode, same tokens", a.decode_identical if differs else None),
         ):
             if s is not None:
-                rows.append(
-                    (
-                        a.label,
-                        label,
-                        interval(s, "×"),
-                        number(s.geometric_mean),
-                        number(s.median),
-                        number(s.p10),
-                        number(s.p90),
-                        str(s.n_pairs),
-                        milliseconds(s.base_ns),
-                        milliseconds(s.own_ns),
-                    )
-                )
-    columns = ("strategy", "time", "speedup [95 %]", "geo mean", "median", "P10", "P90", "pairs", "ar", "own")
-    return table("Speedups", columns, rows, left=frozenset({0, 1})) if rows else None
+                spread = (number(v) for v in (s.geometric_mean, s.median, s.p10, s.p90))
+                sums = (milliseconds(s.base_ns), milliseconds(s.own_ns))
+                rows.append((arm(label), time, interval(s, "×"), *spread, str(s.n_pairs), *sums))
+    columns = (
+        "strategy",
+        "time",
+        "speedup over ar [95 %]",
+        "geo mean",
+        "median",
+        "P10",
+        "P90",
+        "pairs",
+        "ar",
+        "strategy's",
+    )
+    return _some("Speedups", columns, rows, left=frozenset({0, 1}), wide=frozenset({8, 9}))
 
 
-def cost_table(document: ReportDocument) -> Table | None:
+def cost_table(arms: Iterable[Labelled]) -> Table | None:
     """Speedup predicted from tokens per round and the cost of a round, against the measured one."""
-    rows: list[tuple[str | Cell, ...]] = [
+    rows: list[Row] = [
         (
-            a.label,
+            arm(label),
             number(m.tau_round),
             number(m.round_cost),
             times(m.predicted),
@@ -72,38 +82,28 @@ def cost_table(document: ReportDocument) -> Table | None:
             f"{m.residual:+.1%}",
             "run's traces" if m.source == "traces" else "table of c(Q)",
         )
-        for a in best_first(document)
-        if (m := a.arm.cost_model) is not None
+        for label, a in arms
+        if (m := a.cost_model) is not None
     ]
-    columns = (
-        "strategy",
-        "tau_round",
-        "cost of a round, c(1)",
-        "predicted",
-        "measured",
-        "residual",
-        "source",
-    )
-    return table("Cost model", columns, rows, left=frozenset({0, 6})) if rows else None
+    columns = ("strategy", "tau_round", "cost of a round, c(1)", "predicted", "measured", "residual", "costs")
+    return _some("Cost model of decoding", columns, rows, left=frozenset({0, 6}))
 
 
-def counter_table(document: ReportDocument) -> Table:
+def counter_table(arms: Iterable[tuple[str, ArmAnalysis, CounterSummary | None]]) -> Table:
     """Counters of every strategy under their full names."""
-    rows: list[tuple[str | Cell, ...]] = []
-    for a in named_arms(document):
-        c, own = a.part.counters, a.arm.counters
+    rows: list[Row] = []
+    for label, a, c in arms:
+        drafts = a.acceptance is not None
+        forwards = a.counters.get("forwards_per_sample")
         rows.append(
             (
-                a.label,
-                interval(own.get("tpf_all")),
-                interval(own.get("tau_round")),
-                interval(own.get("accepted_draft")) if c.draft_offered else "–",
-                number(c.acceptance_rate, 3) if c.draft_offered else "–",
-                number(c.chars_per_forward),
-                f"{c.rounds:,}",
-                f"{c.decode_tokens:,}",
-                f"{c.decode_forwards:,}",
-                f"{a.arm.failed}/{a.arm.truncated}/{a.arm.loops}",
+                arm(label),
+                interval(a.counters.get("tpf_all")),
+                interval(a.counters.get("tau_round")),
+                interval(a.counters.get("accepted_draft")) if drafts else NONE,
+                number(forwards.value if forwards else None),
+                f"{a.failed}/{a.truncated}/{a.loops}",
+                *_totals(c, drafts=drafts),
             )
         )
     columns = (
@@ -111,35 +111,67 @@ def counter_table(document: ReportDocument) -> Table:
         "tpf_all",
         "tau_round",
         "accepted_draft",
+        "forwards / sample",
+        "failed / cut / loops",
         "acceptance_rate",
-        "chars/forward",
+        "chars_per_forward",
         "rounds",
         "decode tokens",
         "decode forwards",
-        "failed/cut/loops",
     )
-    return table("Counters", columns, rows)
+    return table("Counters", columns, rows, wide=frozenset(range(6, 11)))
 
 
-def quality_table(document: ReportDocument) -> Table | None:
+def _totals(c: CounterSummary | None, *, drafts: bool) -> Row:
+    if c is None:
+        return (NONE,) * 5
+    counts = (f"{n:,}" for n in (c.rounds, c.decode_tokens, c.decode_forwards))
+    return number(c.acceptance_rate, 3) if drafts else NONE, number(c.chars_per_forward), *counts
+
+
+def quality_table(
+    arms: Iterable[tuple[str, ArmAnalysis, Mapping[str, QualityLevel]]],
+) -> Table | None:
     """Every metric of every strategy, with the difference to the `ar` arm it is held against."""
-    rows: list[tuple[str | Cell, ...]] = []
-    for a in named_arms(document):
-        for metric in metric_order(a.part.levels):
-            level = a.part.levels[metric]
-            d = a.arm.quality.get(metric)
-            p = "–" if d is None or d.sign_flip_p is None else f"{d.sign_flip_p:.3f}"
-            changed = "–" if d is None else f"{d.changed}"
+    rows: list[Row] = []
+    for label, a, levels in arms:
+        for metric in metric_order(levels):
+            level, d = levels[metric], a.quality.get(metric)
             cell = Cell(text=signed(d), tint=tint_of_points(d))
-            rows.append((a.label, metric, interval(level.points), cell, changed, p, str(level.n)))
+            changed = NONE if d is None else f"{d.changed}"
+            row = (interval(level.points), cell, changed, _p(d), str(level.n))
+            rows.append((arm(label), label_of(metric), *row))
     columns = ("strategy", "metric", "points [95 %]", "difference to ar", "changed", "sign-flip p", "n")
-    return table("Quality, points", columns, rows, left=frozenset({0, 1})) if rows else None
+    return _some(POINTS.capitalize(), columns, rows, left=frozenset({0, 1}))
 
 
-def heat_table(a: Named) -> Table | None:
-    """Categories of one strategy: quality difference, speed and acceptance, tinted from bad to good."""
-    rows: list[tuple[str | Cell, ...]] = []
-    for g in a.arm.groups:
+def difference_table(
+    arms: Iterable[tuple[str, Mapping[str, QualityDifference]]], *, base: str, own: str
+) -> Table | None:
+    """A row for each metric in which a sample changed; one says that the others did not."""
+    rows: list[Row] = []
+    for label, quality in arms:
+        for metric in metric_order(quality):
+            if (d := quality[metric]).changed:
+                cell = Cell(text=signed(d), tint=tint_of_points(d))
+                levels = (f"{d.base:.2f}", f"{d.own:.2f}")
+                rows.append((arm(label), label_of(metric), *levels, cell, f"{d.changed} of {d.n}", _p(d)))
+        same = [d for d in quality.values() if not d.changed]
+        if same:
+            others = "all" if len(same) == len(quality) else "the other"
+            names = f"{others} {len(same)} metrics" if len(quality) > 1 else label_of(next(iter(quality)))
+            levels = (f"{same[0].base:.2f}", f"{same[0].own:.2f}") if len(quality) == 1 else ("", "")
+            rows.append((arm(label), names, *levels, "unchanged", f"0 of {max(d.n for d in same)}", ""))
+    columns = ("strategy", "metric", base, own, "difference [95 %]", "changed", "sign-flip p")
+    return _some(POINTS.capitalize(), columns, rows, left=frozenset({0, 1}))
+
+
+def group_table(label: str, a: ArmAnalysis, *, at_least: int = 1) -> Table | None:
+    """Tasks and output lengths all, categories from `at_least` samples on, tinted from bad to good."""
+    rows: list[Row] = []
+    for g in a.groups:
+        if g.kind not in {"task", "length"} and g.n < at_least:
+            continue
         metric = main_metric(g.quality)
         d = g.quality[metric] if metric else None
         whole = end_to_end(g)
@@ -163,74 +195,118 @@ def heat_table(a: Named) -> Table | None:
         "points",
         "difference to ar",
         "decode",
-        end_to_end_column(a.arm.groups),
+        end_to_end_column(a.groups),
         "accepted_draft",
         "tpf_all",
     )
-    return table(f"By task, output length and category: {a.label}", columns, rows) if rows else None
+    caption = f"By task, output length and category: {label}"
+    return _some(caption, columns, rows, wide=frozenset({3, 4, 6}))
 
 
-def outlier_table(a: Named) -> Table | None:
+def outlier_table(label: str, a: ArmAnalysis) -> Table | None:
     """The pairs farthest from the pooled request speedup."""
-    rows: list[tuple[str | Cell, ...]] = [
+    rows: list[Row] = [
         (o.sample_id, str(o.slot), milliseconds(o.base_ns), milliseconds(o.own_ns), times(o.ratio))
-        for o in a.arm.outliers
+        for o in a.outliers
     ]
-    columns = ("sample", "slot", "ar", "own", "speedup")
-    return table(f"Pairs farthest from the pooled speedup: {a.label}", columns, rows) if rows else None
+    columns = ("sample", "slot", "ar", "strategy's", "speedup")
+    return _some(f"Pairs farthest from the pooled speedup: {label}", columns, rows)
 
 
 def audit_table(label: str, audit: Audit) -> Table | None:
     """Where outputs part, one row a sample; `None` when none does."""
-    rows: list[tuple[str | Cell, ...]] = [
+    rows: list[Row] = [
         (
             d.sample_id,
             d.kind,
             str(d.index),
             _token(d.base_id),
             _token(d.own_id),
-            "–" if d.opinion is None else f"{d.opinion.gap:.2g}",
+            NONE if d.opinion is None else f"{d.opinion.gap:.2g}",
             d.base_text,
             d.own_text,
         )
         for d in audit.differences
     ]
     columns = ("sample", "class", "at token", "first", "second", "gap", "text, first", "text, second")
-    return (
-        table(f"Outputs that differ: {label}", columns, rows, left=frozenset({0, 1, 6, 7})) if rows else None
+    return _some(f"Outputs that differ: {label}", columns, rows, left=frozenset({0, 1, 6, 7}))
+
+
+def pair_name(a: ArmComparison) -> str:
+    """`selfspec`, or `selfspec against ar` where two strategies were paired by hand."""
+    return a.own_arm if a.own_arm == a.base_arm else f"{a.own_arm} against {a.base_arm}"
+
+
+def ratio_table(arms: Sequence[ArmComparison], *, base: str, own: str) -> Table | None:
+    """Counts on common tokens and speedups of two runs as ratios, with what failed on either side."""
+    rows: list[Row] = []
+    for a in arms:
+        counts = [f"{b} → {o}" for b, o in (a.failed, a.truncated, a.loops)]
+        found = [
+            (name, interval(ratio, digits=4), f"{a.comparable} of {a.n}")
+            for name, ratio in a.counters.items()
+        ]
+        if a.speedup_ratio is not None:
+            found.append(("decode speedup over ar", interval(a.speedup_ratio, "×"), f"{a.n}"))
+        rows += [(arm(pair_name(a)), *row, *counts) for row in found or [(NONE, NONE, f"{a.n}")]]
+    columns = ("strategy", "of", f"{own} / {base}", "samples", "failed", "cut", "loops")
+    return _some(
+        f"Ratios of {own} to {base}; counters on common tokens", columns, rows, left=frozenset({0, 1})
     )
 
 
-def comparison_table(pair: PairPart) -> Table | None:
-    """A later run against the first, a row a strategy."""
-    rows: list[tuple[str | Cell, ...]] = []
-    for arm in pair.arms:
-        metric = main_metric(arm.quality)
-        d = arm.quality[metric] if metric else None
-        name = arm.own_arm if arm.own_arm == arm.base_arm else f"{arm.own_arm} against {arm.base_arm}"
-        rows.append(
-            (
-                name,
-                str(arm.n),
-                f"{arm.identity.identical} of {arm.identity.compared}",
-                Cell(text=signed(d), tint=tint_of_points(d)),
-                interval(arm.counters.get("tau_round"), digits=4),
-                interval(arm.counters.get("tpf_all"), digits=4),
-                interval(arm.speedup_ratio, "×"),
-                f"{arm.failed[0]} → {arm.failed[1]}",
-            )
+def pair_sentence(
+    a: ArmComparison, *, base: str, own: str, speeds: tuple[Interval | None, Interval | None]
+) -> str:
+    """What two runs differ in, in a sentence: quality with its interval, text, speedup over ar."""
+    metric = main_metric(a.quality)
+    parts = [f"{label_of(metric)} {signed(a.quality[metric])} points"] if metric else []
+    parts.append(f"same text in {a.identity.same_text} of {a.identity.compared} samples")
+    if a.speedup_ratio is not None:
+        before, after = (number(s.value if s else None) for s in speeds)
+        note = a.speedup_ratio_note or "its interval is of samples alone: two sessions may differ by more"
+        parts.append(
+            f"decode speedup over ar {after}× against {before}×, "
+            f"{interval(a.speedup_ratio, '×')} of it ({note})"
         )
-    columns = (
-        "strategy",
-        "n",
-        "same tokens",
-        "points, own − base",
-        "tau_round, own/base",
-        "tpf_all, own/base",
-        "speedup over ar, own/base",
-        "failed",
-    )
-    return table(f"{pair.own} against {pair.base}", columns, rows) if rows else None
+    return f"{own} against {base}, {pair_name(a)}: {'; '.join(parts)}."
+
+
+def ties_of(fastest_first: Sequence[tuple[str, Interval | None]]) -> list[str]:
+    """Strategies after the first whose interval reaches the first one's."""
+    _, best = fastest_first[0]
+    if best is None or best.low is None:
+        return []
+    low = best.low
+    return [label for label, s in fastest_first[1:] if s is not None and s.high is not None and s.high >= low]
+
+
+def tie_sentence(best: str, ties: Sequence[str]) -> str:
+    """`selfspec:block=8 is not told apart from selfspec:block=16: their intervals overlap.`"""
+    shown = ", ".join(ties[:SHOWN_TIES])
+    more = f" and {len(ties) - SHOWN_TIES} more" if len(ties) > SHOWN_TIES else ""
+    return f"{best} is not told apart from {shown}{more}: their intervals overlap."
+
+
+def field_table(what: str, differences: Sequence[FieldDifference], *, base: str, own: str) -> Table | None:
+    """Settings or environment that differ, a row a field."""
+    rows: list[Row] = [(d.field, d.base, d.own) for d in differences]
+    return _some(f"{what} that differ", ("field", base, own), rows, left=frozenset({0, 1, 2}))
+
+
+def _some(
+    caption: str,
+    columns: tuple[str, ...],
+    rows: Sequence[Row],
+    *,
+    left: frozenset[int] = frozenset({0}),
+    wide: frozenset[int] = frozenset(),
+) -> Table | None:
+    return table(caption, columns, rows, left=left, wide=wide) if rows else None
+
+
+def _p(d: QualityDifference | None) -> str:
+    return NONE if d is None or d.sign_flip_p is None else f"{d.sign_flip_p:.3f}"
 
 
 def _token(token: int | None) -> str:

@@ -1,6 +1,50 @@
-"""The words of a report, each with its formula."""
+"""The words of terminal, report, policy and JSON, each with its formula: one name for one thing.
+
+Counters go by their JSON names everywhere. Metrics have their words in the tables of their scorers.
+"""
 
 from __future__ import annotations
+
+from gravbench.analysis.quality import metric_rows
+from gravbench.reporting.charts import any_batch
+from gravbench.reporting.document import ReportDocument
+from gravbench.scorers.contract import Metric
+
+COUNTERS = {
+    "tpf_all": "decode tokens / full-model decode forwards of every kind, drafts and checks alike, without "
+    "prefill",
+    "tau_round": "tokens committed / rounds: everything a round appended, after trimming at the stop",
+    "accepted_draft": "accepted draft tokens / rounds; no seed, no correction, no bonus",
+    "acceptance_rate": "accepted / offered draft tokens",
+    "tau_bonus": "accepted_draft + 1: what many papers call acceptance length",
+    "chars_per_forward": "characters of the final text / decode forwards, so that a finer tokenizer gains "
+    "nothing",
+    "requests_per_forward": "requests that shared a forward on average: how full batches were",
+}
+"""Counter, under its one name -> its formula."""
+
+
+def counter_words(*names: str) -> str:
+    """`tpf_all = decode tokens / ...; tau_round = ....`, for the legend below a table."""
+    return "; ".join(f"{name} = {COUNTERS[name]}" for name in names) + "."
+
+
+def _counter(name: str, more: str = "") -> tuple[str, str]:
+    said = COUNTERS[name]
+    return name, said[0].upper() + said[1:] + "." + more
+
+
+def metric_terms() -> tuple[tuple[str, str], ...]:
+    """(label and name, definition and scale) of every metric there is."""
+    return tuple((f"{m.label} ({m.name})", f"{m.definition} {_scale(m)}") for m in metric_rows().values())
+
+
+def _scale(metric: Metric) -> str:
+    if metric.unit == "points":
+        return "In points."
+    best, value = ("High", "value") if metric.higher_is_better else ("Low", "(1 − value)")
+    return f"{best} is best; as points 100 × {value}."
+
 
 DEFINITIONS: tuple[tuple[str, str], ...] = (
     ("ar", "Autoregressive decoding: one causal forward an output token."),
@@ -17,28 +61,23 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "Output tokens without prefill's own, through the first EOS, which counts once. The numerator "
         "of every figure below.",
     ),
-    (
-        "tpf_all",
-        "Decode tokens / full-model decode forwards of every kind, drafts and checks alike. Prefill is none.",
-    ),
-    ("tau_round", "Tokens committed / rounds: everything a round appended, after trimming at the stop."),
-    (
+    _counter("tpf_all"),
+    _counter("tau_round"),
+    _counter(
         "accepted_draft",
-        "Accepted draft tokens / rounds; no seed, no correction, no bonus. Drafts accepted behind the end of "
-        "an output count, here and in the histogram: trimming takes nothing back.",
+        " Drafts accepted after the end of an output count, here and in the histogram: trimming takes "
+        "nothing back.",
     ),
-    ("acceptance_rate", "Accepted / offered draft tokens."),
-    ("tau_bonus", "accepted_draft + 1: what many papers call acceptance length."),
+    _counter("acceptance_rate"),
+    _counter("tau_bonus"),
     (
         "P(≥ j), P(≥ j | ≥ j−1)",
         "The second is the share that accepted draft j, of the rounds that accepted j − 1 and were not cut "
         "before j by EOS or budget (right-censoring). The first, P of at least j, is the running product of "
         "the second up to j (Kaplan-Meier).",
     ),
-    (
-        "chars/forward",
-        "Characters of the final text / decode forwards, so that a finer tokenizer gains nothing.",
-    ),
+    _counter("chars_per_forward"),
+    _counter("requests_per_forward"),
     (
         "decode-only speedup",
         "Sum of ar's decode times / sum of the strategy's, over pairs. Vision and prefill excluded.",
@@ -55,24 +94,22 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     ("near-tie", "Ids part where a float32 referee sees the two as its top two, no further apart than tau."),
     (
-        "text_ned, formula_ned",
-        "Levenshtein distance / longer length, mean over crops; as points 100 × (1 − value).",
+        "points",
+        "The scale of every quality in a comparison, a gate and this page: 0 to 100, and 100 is best. Runs "
+        "print metrics on their own scale too, with the end that is best beside their name.",
     ),
-    ("table_teds", "1 − tree edit distance / larger tree, cell text included; as points 100 × value."),
-    ("overall", "OmniDocBench's Overall on pages: mean of text, table TEDS and formula CDM points."),
-    ("crops_overall", "The like on crops: mean of text_ned, table_teds and formula_ned points."),
-    ("text_block_Edit_dist, table_TEDS, …", "OmniDocBench's averages under their official names, in points."),
+    *metric_terms(),
     (
         "drift",
         "Least-squares change of the logarithm of the cost ratio per forward, from first to last slot.",
     ),
     (
-        "steady",
+        "no change seen",
         "The last three of six blocks of pairs agree within 2 %, or as well as their pairs do in 95 of 100 "
-        "random orders.",
+        "random orders. Fewer than 24 pairs tell nothing.",
     ),
     (
-        "speedup over ar, own/base",
+        "ratio of two runs' speedups",
         "The interval covers the samples alone: another session of the same code can lie outside it. None is "
         "given where a run drifted.",
     ),
@@ -81,3 +118,38 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "Predicted speedup = tau_round / cost of a round in forwards of one row, c(1); residual beside it.",
     ),
 )
+
+
+def measured_how(document: ReportDocument) -> list[str]:
+    """How the numbers came about, a sentence each."""
+    batches = any_batch(document)
+    return [
+        *([_TOGETHER] if batches else []),
+        f"{_IN_GROUPS if batches else _IN_TURN} in one process with the same weights, stop rule and budget; "
+        "a pair never spans two sessions.",
+        "A speedup is the sum of ar's times over the sum of the strategy's times, over pairs in which both "
+        "succeeded. Ratios of single pairs describe spread and are never the headline.",
+        f"Intervals are 95 % {_method(document, batches=batches)} ({document.resamples:,} resamples, seed "
+        f"{document.seed}); most groups use 2,000. Composites are computed again inside every resample.",
+        "Same text means equal token ids and stop reason, and no other text made of them. Where ids part, a "
+        "float32 referee may call a near-tie; without a referee nothing is excused.",
+        "Failed samples score worst and stay in every mean. Points run to 100, which is best.",
+    ]
+
+
+_IN_TURN = "Every sample is decoded by ar and by each strategy one after the other, in alternating order,"
+_IN_GROUPS = (
+    "Crops are taken in groups of up to four of the largest batches, pages one by one: ar and each strategy "
+    "decode the whole group, or the page, one after the other, in alternating order,"
+)
+_TOGETHER = (
+    "Requests that decode together share the time of each forward equally. Speed is held against ar at the "
+    "same batch size or not at all, text against ar at another where that is missing."
+)
+
+
+def _method(document: ReportDocument, *, batches: bool) -> str:
+    over = "over pages" + (", those of times over batches where crops decoded together" if batches else "")
+    if document.intervals is None:
+        return f"BCa bootstrap intervals {over}"
+    return f"bootstrap intervals {over}, {document.intervals}"

@@ -68,7 +68,8 @@ class GateRow(Record):
 class GatePart(Record):
     """What the gate says of a run. `reference` is `None` when there was none to hold it against.
 
-    `problems` say why nothing was judged; then there are no rows.
+    `problems` say why nothing was judged; then there are no rows. `outcome` is `None` where nobody asked for
+    a gate and the shipped reference, if there is one, is of another run.
     """
 
     reference: str | None

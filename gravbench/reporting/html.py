@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from pydantic import JsonValue
 
 from gravbench.reporting import acceptance_charts, breakdown, charts, speed_charts
 from gravbench.reporting.charts import Chart, Named
-from gravbench.reporting.definitions import DEFINITIONS
-from gravbench.reporting.document import ReportDocument, RunPart
+from gravbench.reporting.definitions import DEFINITIONS, measured_how
+from gravbench.reporting.document import PairPart, ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import embedded, pack_gallery, packed, visible
 from gravbench.reporting.published import published_table
 from gravbench.reporting.tables import Table, table
@@ -29,7 +30,6 @@ from gravbench.reporting.verdicts import (
     conditions,
     difference_kinds,
     headline,
-    measured_how,
     shown_gates,
     unlike_runs,
 )
@@ -114,7 +114,7 @@ def render_report(document: ReportDocument) -> str:
         conditions=[(run.name, conditions(run)) for run in document.runs],
         measured_how=measured_how(document),
         tables=_tables(document, detailed, best),
-        comparisons=[(pair, breakdown.comparison_table(pair)) for pair in document.comparisons],
+        comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
         difference_kinds=difference_kinds,
         speed_charts=_present(
             speed_charts.speed_by_block(document),
@@ -176,23 +176,37 @@ def run_tables(run: RunPart) -> list[Table]:
 def _tables(document: ReportDocument, detailed: list[Named], best: Named | None) -> dict[str, Any]:
     """Tables by name; those without a row are `None`."""
     judged = charts.best_first(document)
-    audits = [
-        t
+    audits = _there(
+        breakdown.audit_table(f"{a.label} against {a.against}", a.arm.identity)
         for a in judged
         if a.arm.identity is not None
-        and (t := breakdown.audit_table(f"{a.label} against {a.against}", a.arm.identity)) is not None
-    ]
+    )
     null = document.null and breakdown.audit_table("ar against ar", document.null.audit)
+    named = charts.named_arms(document)
     return {
-        "speed": breakdown.speed_table(document),
-        "cost": breakdown.cost_table(document),
-        "counters": breakdown.counter_table(document),
-        "quality": breakdown.quality_table(document),
-        "heat": [t for a in (detailed or judged[:1]) if (t := breakdown.heat_table(a)) is not None],
-        "outliers": [t for a in detailed[:1] if (t := breakdown.outlier_table(a)) is not None],
+        "speed": breakdown.speed_table((a.label, a.arm) for a in judged),
+        "cost": breakdown.cost_table((a.label, a.arm) for a in judged),
+        "counters": breakdown.counter_table((a.label, a.arm, a.part.counters) for a in named),
+        "quality": breakdown.quality_table((a.label, a.arm, a.part.levels) for a in named),
+        "heat": [
+            t for a in (detailed or judged[:1]) if (t := breakdown.group_table(a.label, a.arm)) is not None
+        ],
+        "outliers": [t for a in detailed[:1] if (t := breakdown.outlier_table(a.label, a.arm)) is not None],
         "audits": [*audits, *([null] if null else [])],
         "published": published_table(best),
     }
+
+
+def _pair_tables(pair: PairPart) -> list[Table]:
+    """Quality and ratios of a later run held against the first."""
+    quality = [(breakdown.pair_name(a), a.quality) for a in pair.arms]
+    names = {"base": pair.base, "own": pair.own}
+    found = (breakdown.difference_table(quality, **names), breakdown.ratio_table(pair.arms, **names))
+    return _there(found)
+
+
+def _there(tables: Iterable[Table | None]) -> list[Table]:
+    return [t for t in tables if t is not None]
 
 
 def _without_gaps(page: str) -> str:

@@ -6,7 +6,6 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -14,39 +13,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
+from gravbench.reporting.charts import Bars, Line, Waterfall
 from gravbench.reporting.svg_theme import FAINT, INK, PAPER, SERIES, themed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """Points of one series. `low` and `high` are limits of intervals, all or none."""
-
-    label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...] | None = None
-    high: tuple[float, ...] | None = None
-    joined: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bars:
-    """Heights over integers."""
-
-    label: str
-    x: tuple[int, ...]
-    heights: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waterfall:
-    """Bars from `starts` to `ends`; `totals` marks those that stand on the ground."""
-
-    labels: tuple[str, ...]
-    starts: tuple[float, ...]
-    ends: tuple[float, ...]
-    totals: tuple[bool, ...]
-
 
 MARKERS = "osD^vPX*"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))

@@ -13,7 +13,9 @@ from gravbench.reporting import plots
 from gravbench.reporting.charts import (
     MAX_SERIES,
     Chart,
+    Line,
     Named,
+    Waterfall,
     best_first,
     concurrency,
     described,
@@ -25,7 +27,6 @@ from gravbench.reporting.charts import (
     over_ar,
 )
 from gravbench.reporting.document import ReportDocument
-from gravbench.reporting.plots import Line, Waterfall
 from gravbench.reporting.tables import interval, milliseconds, number, table, times
 
 _KIND = {"decode": "decode", "request": "end to end"}

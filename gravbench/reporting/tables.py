@@ -1,4 +1,4 @@
-"""Tables as values: what stands behind each chart, and what stands on its own. Cells are plain text."""
+"""Tables as values, for terminal and page alike. Cells are plain text; what shows them chooses the form."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class Cell:
 
     text: str
     tint: int | None = None
+    style: str = ""
+    """How a terminal with colours prints it."""
+    is_arm: bool = False
+    """Whether it is a strategy, whose name a terminal breaks at its options alone."""
 
     @property
     def css(self) -> str | None:
@@ -28,12 +32,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The first column names the row. `left` columns hold words, all others numbers."""
+    """The first column names the row. `left` columns hold words, all others numbers.
+
+    `wide` columns are for pages: a terminal of 100 columns has no room for them.
+    """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     left: frozenset[int] = frozenset({0})
+    wide: frozenset[int] = frozenset()
 
     @property
     def size(self) -> int:
@@ -47,12 +55,18 @@ def table(
     rows: Sequence[tuple[str | Cell, ...]],
     *,
     left: frozenset[int] = frozenset({0}),
+    wide: frozenset[int] = frozenset(),
 ) -> Table:
     """A table from rows of text or cells; every row has as many cells as there are columns."""
     cells = [tuple(c if isinstance(c, Cell) else Cell(text=c) for c in row) for row in rows]
     for row in cells:
         assert len(row) == len(columns)
-    return Table(caption=caption, columns=columns, rows=tuple(cells), left=left)
+    return Table(caption=caption, columns=columns, rows=tuple(cells), left=left, wide=wide)
+
+
+def arm(name: str) -> Cell:
+    """A cell that names a strategy."""
+    return Cell(text=name, is_arm=True)
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.comparison import ArmComparison
 from gravbench.analysis.identity import Audit
 from gravbench.analysis.loaded import run_data
+from gravbench.analysis.quality import QualityDifference, label_of
 from gravbench.arms import AR, batch_of, speed_base
-from gravbench.reporting.charts import Named, any_batch, best_first, concurrency, end_to_end, main_metric
-from gravbench.reporting.document import GatePart, GateRow, GateStatus, ReportDocument, RunPart
+from gravbench.reporting.breakdown import pair_name, pair_sentence, tie_sentence, ties_of
+from gravbench.reporting.charts import (
+    Named,
+    best_first,
+    concurrency,
+    end_to_end,
+    main_metric,
+    named_arms,
+)
+from gravbench.reporting.document import GatePart, GateRow, GateStatus, PairPart, ReportDocument, RunPart
 from gravbench.reporting.tables import NONE, Cell, Table, interval, number, signed, table
 
 Mood = Literal["yes", "no", "unclear"]
@@ -39,22 +50,82 @@ class ArmVerdict:
 
 
 def arm_verdicts(document: ReportDocument) -> list[ArmVerdict]:
-    """One a strategy that is not ar, fastest first."""
-    return [
+    """One a pair of runs, then one a strategy that is not ar, fastest first."""
+    each = [
         ArmVerdict(label=a.label, answers=(_same(a), _faster(a), _quality(a))) for a in best_first(document)
     ]
+    return [*(_pair_verdict(pair, a, document) for pair, a in _told_pairs(document)), *each]
 
 
 def headline(document: ReportDocument) -> str:
-    """The claim of the report: the fastest strategy, its interval, its text, against the ar of its own run.
+    """The claim of the report: what differs between its runs, then the fastest strategy against its own ar.
 
     Runs of unlike models or settings make a claim each. Data that is not whole is named.
     """
     timed = [a for a in best_first(document) if a.arm.decode is not None]
+    tied = _tied(timed)
     if unlike_runs(document):
         timed = list({a.run.name: a for a in reversed(timed)}.values())[::-1]
-    claims = map(_claim, timed if unlike_runs(document) else timed[:1])
-    return (" ".join(claims) or NO_SPEED) + _less_than_whole(document)
+    claims = [_claim(a) for a in (timed if unlike_runs(document) else timed[:1])] or [NO_SPEED]
+    pairs = [_pair_claim(pair, a, document) for pair, a in _told_pairs(document)]
+    return " ".join([*pairs, *claims]) + tied + _less_than_whole(document)
+
+
+def _tied(timed: Sequence[Named]) -> str:
+    """What is said where the fastest strategy of one run has an equal: their intervals overlap."""
+    if not timed:
+        return ""
+    ties = ties_of([(a.label, a.arm.decode) for a in timed if a.run is timed[0].run])
+    return f" {tie_sentence(timed[0].label, ties)}" if ties else ""
+
+
+def _told_pairs(document: ReportDocument) -> list[tuple[PairPart, ArmComparison]]:
+    """Pairs of runs, each with the strategy that speaks for it: the later run's fastest, else the first."""
+    found = []
+    for pair in document.comparisons:
+        order = [a.part.arm for a in best_first(document) if a.run.name == pair.own]
+        ranked = sorted(pair.arms, key=lambda a: order.index(a.own_arm) if a.own_arm in order else len(order))
+        found += [(pair, ranked[0])] if ranked else []
+    return found
+
+
+def _pair_claim(pair: PairPart, a: ArmComparison, document: ReportDocument) -> str:
+    return pair_sentence(a, base=pair.base, own=pair.own, speeds=_speeds_of(pair, a, document))
+
+
+def _speeds_of(
+    pair: PairPart, a: ArmComparison, document: ReportDocument
+) -> tuple[Interval | None, Interval | None]:
+    found = {(n.run.name, n.part.arm): n.arm.decode for n in named_arms(document)}
+    return found.get((pair.base, a.base_arm)), found.get((pair.own, a.own_arm))
+
+
+def _pair_verdict(pair: PairPart, a: ArmComparison, document: ReportDocument) -> ArmVerdict:
+    audit, metric = a.identity, main_metric(a.quality)
+    same = Answered(
+        question="Is it the same text?",
+        answer=f"{audit.same_text} of {audit.compared}",
+        mood="yes" if audit.same_text == audit.compared else "no",
+        detail=f"{audit.same_text} of {audit.compared} outputs have the same text in both runs.",
+    )
+    answers = [same]
+    if a.speedup_ratio is not None:
+        before, after = (number(s.value if s else None) for s in _speeds_of(pair, a, document))
+        answer, mood = _sides(a.speedup_ratio)
+        detail = f"Decode speedup over ar {after}× against {before}×: {interval(a.speedup_ratio, '×')} of it."
+        answers.append(Answered(question="Does drafting gain more?", answer=answer, mood=mood, detail=detail))
+    if metric is not None:
+        d = a.quality[metric]
+        answers.append(
+            Answered(
+                question="At what quality?",
+                answer="unchanged" if not d.changed else f"{d.difference:+.2f} points",
+                mood=_quality_mood(d),
+                detail=f"{label_of(metric)}: {d.own:.2f} points, {pair.base} {d.base:.2f}, "
+                f"difference {signed(d)}; {d.changed} of {d.n} changed.",
+            )
+        )
+    return ArmVerdict(label=f"{pair.own} against {pair.base}: {pair_name(a)}", answers=tuple(answers))
 
 
 def _less_than_whole(document: ReportDocument) -> str:
@@ -81,7 +152,7 @@ def unlike_runs(document: ReportDocument) -> list[tuple[str, list[str]]]:
         own = dict(conditions(run))
         differing = [f"{n}: {base.get(n)} → {own.get(n)}" for n in UNLIKE if base.get(n) != own.get(n)]
         if differing:
-            found.append((f"{run.name} is not the like of {first.name}", differing))
+            found.append((f"{run.name} and {first.name} are not of one kind", differing))
     return found
 
 
@@ -189,7 +260,7 @@ def _sides(given: Interval) -> tuple[str, Mood]:
         return f"yes, {given.value:.2f}×", "yes"
     if given.high < 1:
         return f"no, {given.value:.2f}×", "no"
-    return f"not clear, {given.value:.2f}×", "unclear"
+    return f"not told apart, {given.value:.2f}×", "unclear"
 
 
 def _quality(a: Named) -> Answered:
@@ -208,51 +279,20 @@ def _quality(a: Named) -> Answered:
             detail="Without an ar arm there is no difference to show.",
         )
     d = a.arm.quality[metric]
-    low = d.low if d.low is not None else d.difference
-    high = d.high if d.high is not None else d.difference
-    bounded = d.low is not None or not d.changed
-    mood: Mood = "unclear" if not bounded else "no" if high < 0 else "yes" if low > -0.5 else "unclear"
+    mood = _quality_mood(d)
     answer = "unchanged" if not d.changed else f"{d.difference:+.2f} points"
     if a.among_runs:
         answer += " against its own ar"
-    detail = f"{metric}: {d.own:.2f} points, {_against(a)} {d.base:.2f}, difference {signed(d)}; "
+    detail = f"{label_of(metric)}: {d.own:.2f} points, {_against(a)} {d.base:.2f}, difference {signed(d)}; "
     detail += f"{d.changed} of {d.n} changed."
     return Answered(question=question, answer=answer, mood=mood, detail=detail)
 
 
-def measured_how(document: ReportDocument) -> list[str]:
-    """How the numbers came about, a sentence each."""
-    batches = any_batch(document)
-    return [
-        *([_TOGETHER] if batches else []),
-        f"{_IN_GROUPS if batches else _IN_TURN} in one process with the same weights, stop rule and budget; "
-        "a pair never spans two sessions.",
-        "A speedup is the sum of ar's times over the sum of the strategy's times, over pairs in which both "
-        "succeeded. Ratios of single pairs describe spread and are never the headline.",
-        f"Intervals are 95 % {_method(document, batches=batches)} ({document.resamples:,} resamples, seed "
-        f"{document.seed}); most groups use 2,000. Composites are computed again inside every resample.",
-        "Same text means equal token ids and stop reason, and no other text made of them. Where ids part, a "
-        "float32 referee may call a near-tie; without a referee nothing is excused.",
-        "Failed samples score worst and stay in every mean. Points run to 100, which is best.",
-    ]
-
-
-_IN_TURN = "Every sample is decoded by ar and by each strategy one after the other, in alternating order,"
-_IN_GROUPS = (
-    "Crops are taken in groups of up to four of the largest batches, pages one by one: ar and each strategy "
-    "decode the whole group, or the page, one after the other, in alternating order,"
-)
-_TOGETHER = (
-    "Requests that decode together share the time of each forward equally. Speed is held against ar at the "
-    "same batch size or not at all, text against ar at another where that is missing."
-)
-
-
-def _method(document: ReportDocument, *, batches: bool) -> str:
-    over = "over pages" + (", those of times over batches where crops decoded together" if batches else "")
-    if document.intervals is None:
-        return f"BCa bootstrap intervals {over}"
-    return f"bootstrap intervals {over}, {document.intervals}"
+def _quality_mood(d: QualityDifference) -> Mood:
+    low = d.low if d.low is not None else d.difference
+    high = d.high if d.high is not None else d.difference
+    bounded = d.low is not None or not d.changed
+    return "unclear" if not bounded else "no" if high < 0 else "yes" if low > -0.5 else "unclear"
 
 
 _SHOWN: dict[GateStatus, tuple[str, int]] = {
@@ -309,6 +349,11 @@ def _shown(gate: GatePart, *, name: str) -> ShownGate:
 def _outcome(gate: GatePart, judged: list[GateRow]) -> tuple[str, Mood, str]:
     if gate.reference is None:
         return "no reference", "unclear", "There were no reference outputs to hold this run against."
+    if gate.outcome is None:
+        detail = (
+            f"Nobody asked for a gate, and {gate.reference}, which ships for this suite, is of another run."
+        )
+        return "not gated", "unclear", detail
     against = f"Held against {gate.reference}"
     if gate.outcome == "not-comparable":
         return "not comparable, not a pass", "no", f"{against}."

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from report_support import loaded, plain_records
+from report_support import failed_record, loaded, plain_records
 from rich.console import Console
 from verdict_support import SAMPLES, doctored, make_run, with_text
 
-from gravbench.analysis.comparison import compare_one
+from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.comparison_table import comparison_parts
@@ -36,7 +36,7 @@ def test_heads_and_names_are_never_broken_inside_a_word() -> None:
     }
     text = printed(loaded(arms))
     words = set(text.split())
-    assert {"selfspec:block=16", long, "ar:batch=4", "committed", "forwards"} <= words
+    assert {"selfspec:block=16", long, "ar:batch=4", "accepted_draft", "forwards"} <= words
     assert not {"roun", "d", "e", "sampl"} & words
     assert max(map(len, text.splitlines())) <= 100
 
@@ -63,6 +63,46 @@ def test_ar_against_ar_of_two_runs_is_a_row_and_is_not_called_unmeasured(
     pair = ("--base-arm", "ar", "--own-arm", "ar:batch=2", "--resamples", "200")
     assert run_command_line(["compare", str(tmp_path / "a"), str(tmp_path / "b"), *pair]) == 0
     out = capfd.readouterr().out
-    assert "ar:batch=2 against ar: same tokens on 3 of 3 samples" in out
+    assert "B against A, ar:batch=2 against ar: " in out
     assert "not measured" not in out
-    assert re.search(r"ar:batch=2 +- +- +3 +0 -> 0", out)
+    assert "same text in 3 of 3 samples" in out
+    assert re.search(r"ar:batch=2 against ar +- +- +3 +0 > 0", out)
+
+
+QUICK = AnalysisOptions(resamples=100)
+
+
+def two_models() -> list[str]:
+    """Lines of a comparison of two models, the second of which reads worse and drafts less."""
+    a = loaded(plain_records(12))
+    b = loaded(plain_records(12, accepted=1), value=lambda _: 0.5, model_digest="n" * 64)
+    console = Console(file=io.StringIO(), width=100)
+    for part in comparison_parts(compare_runs(a, b, QUICK)):
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_two_models_are_named_and_what_differs_between_them_comes_before_every_table() -> None:
+    lines = two_models()
+    assert lines[0] == f"A: fake, model fake ({'m' * 12})"
+    assert lines[1] == f"B: fake, model fake ({'n' * 12})"
+    text = " ".join(lines)
+    sentence = text[text.index("B against A, selfspec:") : text.index("settings that differ")]
+    assert "text NED -25.00 [-25.00, -25.00] points" in sentence
+    assert "same text in 12 of 12 samples" in sentence
+    assert re.search(r"decode speedup over ar \d\.\d\dx against \d\.\d\dx, \d\.\d\dx", sentence)
+
+
+def test_a_run_with_failed_samples_says_so_in_its_first_line() -> None:
+    records = plain_records(12)
+    records["selfspec"][3] = failed_record("s-0003", "selfspec")
+    first, *_ = printed(loaded(records)).splitlines()
+    assert first == "fake: samples FAILED: 1 of 12 in selfspec; they score worst"
+
+
+def test_what_was_not_seen_is_said_in_plain_words() -> None:
+    text = " ".join(printed(loaded(plain_records(12))).split())
+    assert "whether the machine held still was not measured: that takes 24 pairs" in text
+    for unclear in ("not surely", "own", "steady"):
+        assert not re.search(rf"\b{unclear}\b", text)

@@ -28,9 +28,9 @@ def test_table_fits_100_columns_without_colour(tmp_path) -> None:  # type: ignor
         *strategies[:2],
         "block=32,",
         "legacy=1",
-        "TPF",
-        "accepted/round",
-        "committed/round",
+        "tpf_all",
+        "accepted_draft",
+        "tau_round",
         "decode speedup",
         "request",
         "speedup",
@@ -83,9 +83,10 @@ def test_what_was_not_measured_is_a_dash_and_warnings_are_words(tmp_path) -> Non
 
 
 def test_markup_in_names_is_shown_not_obeyed(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    outcome = run_fake(tmp_path / "[red]r", strategies=("ar", "[bold]x"))
-    assert "[bold]x" in rendered(outcome.summary)
-    assert "[red]r" in rendered(outcome.summary)
+    summary = run_fake(tmp_path / "[red]r").summary
+    odd = summary.model_copy(update={"strategies": {"[bold]x": summary.strategies["ar"]}})
+    assert "[bold]x" in rendered(odd)
+    assert "[red]r" in rendered(odd)
 
 
 def test_plain_progress_tells_what_is_left() -> None:

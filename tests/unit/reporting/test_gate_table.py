@@ -8,6 +8,7 @@ from report_support import QUICK, document_of, loaded, plain_document, plain_rec
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
 from gravbench.reporting.html import render_report
+from gravbench.reporting.verdicts import shown_gates
 from gravbench.store.schema import record_bytes
 
 FAILED = GatePart(
@@ -93,3 +94,13 @@ def test_documents_from_before_the_gate_still_render() -> None:
 def test_the_interval_is_called_what_it_is() -> None:
     page = render_report(document_of(loaded(plain_records(4))))
     assert "bootstrap intervals over pages, BCa widened to expanded percentiles" in page
+
+
+def test_a_run_that_nobody_gated_has_no_red_gate() -> None:
+    """The shipped reference of its suite has other strategies: that is no failure of a sweep."""
+    document = plain_document()
+    part = GatePart(reference="reference_outputs/fake", outcome=None, problems=("strategy 'x' extra",))
+    run = document.runs[0].model_copy(update={"gate": part})
+    (shown,) = shown_gates(document.model_copy(update={"runs": (run,)}))
+    assert (shown.answer, shown.mood) == ("not gated", "unclear")
+    assert shown.remarks == ("strategy 'x' extra",)

@@ -231,14 +231,14 @@ def test_unlike_models_are_said_before_the_claim_and_each_claims_for_itself() ->
     other = loaded(plain_records(4), model_digest="n" * 64, dtype="bfloat16")
     page = render_report(document_of(same, other))
     seen = text_of(page)
-    assert page.index("is not the like of") < page.index('class="headline"')
+    assert page.index("are not of one kind") < page.index('class="headline"')
     assert f"model: fake ({'m' * 12}) → fake ({'n' * 12})" in seen
     assert "float32, 1 thread(s) → cpu, bfloat16" in seen
     (claim,) = html.fromstring(page).xpath("//p[@class='headline']/text()")
     assert claim.count("as fast as ar of its own run") == 2
     assert "unchanged against its own ar" in seen
     alike = render_report(document_of(same, loaded(plain_records(4))))
-    assert "is not the like of" not in alike
+    assert "are not of one kind" not in alike
     (claim,) = html.fromstring(alike).xpath("//p[@class='headline']/text()")
     assert claim.count("as fast as ar of its own run") == 1
 
@@ -340,3 +340,27 @@ def test_the_first_difference_from_ar_is_marked_with_what_the_referee_said() -> 
         "judged": "no referee was asked for the margin",
     }
     assert answers_of("text", "text", "text")[1]["split"] is None
+
+
+def test_of_two_models_the_difference_is_the_headline_and_the_first_card() -> None:
+    worse = loaded(plain_records(12, accepted=1), value=lambda _: 0.5, model_digest="n" * 64)
+    page = html.fromstring(render_report(document_of(loaded(plain_records(12)), worse)))
+    (claim,) = page.xpath("//p[@class='headline']/text()")
+    assert claim.startswith(
+        "run-1 against run-0, selfspec: text NED -25.00 [-25.00, -25.00] points; same text"
+    )
+    first = page.xpath("//article[@class='card']")[0]
+    assert first.xpath("string(h3)") == "run-1 against run-0: selfspec"
+    assert "no" in first.xpath(".//strong/@class")
+
+
+def test_strategies_whose_intervals_overlap_are_not_called_faster_than_each_other() -> None:
+    plain = plain_records(12)
+    twin = [r.model_copy(update={"arm": "selfspec:block=16"}) for r in plain["selfspec"]]
+    page = html.fromstring(render_report(document_of(loaded({**plain, "selfspec:block=16": twin}))))
+    (claim,) = page.xpath("//p[@class='headline']/text()")
+    assert "selfspec is not told apart from selfspec:block=16: their intervals overlap." in claim
+    (alone,) = html.fromstring(render_report(document_of(loaded(plain)))).xpath(
+        "//p[@class='headline']/text()"
+    )
+    assert "told apart" not in alone
