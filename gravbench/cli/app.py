@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli import omnidoc_command, verbs, verdict_verbs
+from gravbench.cli import olmocr_command, omnidoc_command, verbs, verdict_verbs
 from gravbench.cli.run_options import takes_run_options
 from gravbench.version import __version__
 
@@ -23,6 +23,7 @@ VERBS: dict[str, Callable[..., int | None]] = {
     "doctor": verbs.doctor,
     "train": verbs.train,
     "omnidoc": omnidoc_command.omnidoc,
+    "olmocr": olmocr_command.olmocr,
     "verify-scorer": omnidoc_command.verify_scorer,
 }
 SUITES_VERBS: dict[str, Callable[..., int]] = {

@@ -54,13 +54,25 @@ def verify_scorer(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Recorded official results to check against.")
     ],
+    chromium: Annotated[
+        bool, typer.Option("--chromium", help="olmOCR-Bench's equations in the system's Chromium.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON document.")] = False,
 ) -> None:
-    """Check the scorer against recorded official results; exit 1 on any difference."""
+    """Check the scorers against recorded results of the official OmniDocBench or olmOCR-Bench.
+
+    Exits 1 on any difference. A folder of the first may hold one of the second, named olmocr.
+    """
     from gravbench.cli.omnidoc_report import print_verification
+    from gravbench.olmocr.verification import holds_olmocr_results, verify_olmocr
     from gravbench.omnidocbench.verification import default_tools, verify
 
-    reports = verify(folder, default_tools())
+    if holds_olmocr_results(folder):
+        reports = verify_olmocr(folder, chromium=chromium)
+    else:
+        reports = verify(folder, default_tools())
+        if holds_olmocr_results(folder / "olmocr"):
+            reports |= verify_olmocr(folder / "olmocr", chromium=chromium)
     print_verification(reports, as_json=as_json)
     if any(report.failed for report in reports.values()):
         raise typer.Exit(1)

@@ -20,7 +20,7 @@ from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, enc
 from gravbench.omnidocbench.evaluation import evaluate
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
 from gravbench.omnidocbench.metric_table import FORMULA, METRICS
-from gravbench.omnidocbench.verification import KindReport
+from gravbench.recorded_results import KindReport
 from gravbench.suites.manifest import PageSet, load_suite
 from gravbench.suites.page_folder import name_of_copy
 

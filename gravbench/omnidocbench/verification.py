@@ -6,10 +6,9 @@ Layout: `function_cases.jsonl` (one case a line: id, kind, tag, gt, pred, expect
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,46 +24,10 @@ from gravbench.omnidocbench.page_scorer import PageScorer
 from gravbench.omnidocbench.recorded_functions import CHECKS, needs_latexml
 from gravbench.omnidocbench.tables.latex import latexml_available
 from gravbench.omnidocbench.text import Normalizer
-
-SHOWN_MISMATCHES = 5
+from gravbench.recorded_results import KindReport, differences, read_cases
 
 CdmCheck = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """A `cdm` case -> the fields of its `expected` that this machine can compute."""
-
-
-@dataclass(slots=True)
-class KindReport:
-    """Counts of one kind and its first mismatches. Not run is never passed."""
-
-    passed: int = 0
-    failed: int = 0
-    not_run: int = 0
-    reasons: list[str] = field(default_factory=list)
-    """Why cases were not run, each reason once."""
-    mismatches: list[str] = field(default_factory=list)
-
-    def add(self, name: str, lines: list[str]) -> None:
-        """A case that ran; it passes without differences."""
-        if not lines:
-            self.passed += 1
-            return
-        self.failed += 1
-        if len(self.mismatches) < SHOWN_MISMATCHES:
-            self.mismatches += [f"{name}: {line}" for line in lines[:2]]
-
-    def skip(self, reason: str) -> None:
-        self.not_run += 1
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-
-    def to_record(self) -> dict[str, Any]:
-        return {
-            "passed": self.passed,
-            "failed": self.failed,
-            "not_run": self.not_run,
-            "reasons": self.reasons,
-            "mismatches": self.mismatches,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +50,6 @@ def default_tools() -> Tools:
         cdm_scorer=cdm.score if cdm.status.available else None,
         cdm_missing=f"{cdm.status.reason}; {cdm.status.hint}",
     )
-
-
-def _load_cases(path: Path) -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            case = json.loads(line)
-            _ = case["id"], case["kind"], case["gt"], case["pred"], case["expected"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{path}: line {number} is not a case: {error}",
-                hint="A case is a JSON object with id, kind, gt, pred and expected.",
-            ) from error
-        cases.append(case)
-    return cases
 
 
 def _check_cdm(case: Mapping[str, Any], tools: Tools, reports: dict[str, KindReport]) -> None:
@@ -183,7 +129,7 @@ def verify(folder: Path, tools: Tools) -> dict[str, KindReport]:
     reports: dict[str, KindReport] = {}
     normalizer = Normalizer()
     if cases.is_file():
-        loaded = _load_cases(cases)
+        loaded = read_cases(cases, ("gt", "pred"))
         if tools.cdm_scorer:  # all formulas in one run; each case then finds its own in the cache
             tools.cdm_scorer([spelling_of(case) for case in loaded if case["kind"] == "cdm"])
         for case in loaded:
@@ -197,7 +143,6 @@ CDM_FIELDS = frozenset(
     {"CDM", "display_formula_CDM", "overall_notebook", "pred_cdm", "gt_cdm", "pred_cdm_alt"}
 )
 """Fields of a run that need rendering; compared apart."""
-TOLERANCE = 1e-9
 
 
 def score_run(
@@ -226,50 +171,6 @@ def score_run(
         "rows": rows,
         "per_page": {name: element.per_page for name, element in scores.items()},
     }
-
-
-def _is_digest(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"len", "sha1", "head", "tail"}
-
-
-def _same_text(expected: Mapping[str, Any], found: Any) -> bool:
-    if not isinstance(found, str) or len(found) != expected["len"]:
-        return False
-    return hashlib.sha1(found.encode("utf-8", "surrogatepass")).hexdigest() == str(expected["sha1"])
-
-
-def differences(expected: Any, found: Any, path: str = "", *, partial: bool = False) -> list[str]:
-    """Where `found` is not `expected`, numbers to 1e-9.
-
-    `partial`: keys that only `found` has are no difference (recorded rows leave fields out).
-    """
-    if _is_digest(expected):
-        return (
-            [] if _same_text(expected, found) else [f"{path}: expected text {expected}, found {found!r:.200}"]
-        )
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        keys = list(expected) if partial else list(dict.fromkeys((*expected, *found)))
-        lost = [f"{path}.{key}: only on one side" for key in keys if key not in found or key not in expected]
-        return lost + [
-            line
-            for key in keys
-            if key in expected and key in found
-            for line in differences(expected[key], found[key], f"{path}.{key}", partial=partial)
-        ]
-    if isinstance(expected, list) and isinstance(found, list | tuple):
-        if len(expected) != len(found):
-            return [f"{path}: expected {len(expected)} entries, found {len(found)}"]
-        pairs = enumerate(zip(expected, found, strict=True))
-        return [line for i, (e, f) in pairs for line in differences(e, f, f"{path}[{i}]", partial=partial)]
-    if _is_number(expected) and _is_number(found):
-        close = abs(expected - found) <= TOLERANCE
-        return [] if close else [f"{path}: expected {expected!r}, found {found!r}"]
-    same = expected == found and type(expected) is type(found)
-    return [] if same else [f"{path}: expected {expected!r:.200}, found {found!r:.200}"]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def without_cdm(value: Any) -> Any:

@@ -7,14 +7,8 @@ import pytest
 from omnidoc_cases import GOLDEN
 
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
-from gravbench.omnidocbench.verification import (
-    KindReport,
-    Tools,
-    differences,
-    run_differences,
-    score_run,
-    verify,
-)
+from gravbench.omnidocbench.verification import Tools, run_differences, score_run, verify
+from gravbench.recorded_results import KindReport, differences
 
 WITHOUT_TOOLS = Tools(latexml=False)
 

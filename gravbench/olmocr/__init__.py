@@ -1,0 +1,1 @@
+"""olmOCR-Bench: the official verdicts and numbers, without a model."""

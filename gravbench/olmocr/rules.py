@@ -1,0 +1,58 @@
+"""The two states of the official rules and their text normalisation."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from enum import StrEnum
+
+
+class Rules(StrEnum):
+    """Which state of the official program is followed; part of every signature."""
+
+    RELEASE = "0.4.27"
+    MAIN = "main-2026-03-25"
+
+
+_BREAK = re.compile(r"<br/?>")
+_SPACES = re.compile(r"\s+")
+_BOLD_STARS = re.compile(r"\*\*(.*?)\*\*")
+_BOLD_BARS = re.compile(r"__(.*?)__")
+_BOLD_TAG = re.compile(r"</?b>")
+_ITALIC_TAG = re.compile(r"</?i>")
+_ITALIC_STARS = re.compile(r"\*(.*?)\*")
+_ITALIC_BARS = re.compile(r"_(.*?)_")
+_BOLD_EITHER = re.compile(r"(\*\*|__)(.*?)\1")
+_ITALIC_EITHER = re.compile(r"(\*|_)(.*?)\1")
+_CHARACTERS = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e", '"'),
+        "\uff3f": "_",
+        **dict.fromkeys("\u2011\u2012\u2013\u2014\u2212", "-"),
+        "\u00b5": "\u03bc",
+    }
+)
+
+
+def normalize(text: str, rules: Rules) -> str:
+    """Test texts, pages and table cells as they are compared. Not trimmed.
+
+    The newer state pairs emphasis marks line by line, the release after white space has been joined.
+    """
+    text = _BREAK.sub(" ", text)
+    if rules is Rules.RELEASE:
+        text = _SPACES.sub(" ", text)
+    if "*" in text or "_" in text or "<" in text:
+        text = _BOLD_STARS.sub(r"\1", text)
+        text = _BOLD_BARS.sub(r"\1", text)
+        text = _ITALIC_TAG.sub("", _BOLD_TAG.sub("", text))
+        if rules is Rules.RELEASE:
+            text = _ITALIC_STARS.sub(r"\1", text)
+            text = _ITALIC_BARS.sub(r"\1", text)
+        else:
+            text = _BOLD_EITHER.sub(r"\2", text)
+            text = _ITALIC_EITHER.sub(r"\2", text)
+    if rules is Rules.MAIN:
+        text = _SPACES.sub(" ", text)
+    return unicodedata.normalize("NFC", text).translate(_CHARACTERS)

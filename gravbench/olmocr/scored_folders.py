@@ -1,0 +1,110 @@
+"""A whole scoring: data folder and prediction folders in, one document out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from gravbench.errors import UsageError
+from gravbench.olmocr.bench import Bench, candidate_folders, read_bench, read_candidate
+from gravbench.olmocr.chromium import ChromiumRenderer
+from gravbench.olmocr.document import (
+    SCHEMA,
+    Document,
+    candidate_result,
+    differences,
+    signature,
+)
+from gravbench.olmocr.katex import KatexRenderer
+from gravbench.olmocr.math_tests import Equations
+from gravbench.olmocr.render_cache import CachedRenderer
+from gravbench.olmocr.rendering import Renderer
+from gravbench.olmocr.rules import Rules
+from gravbench.olmocr.scoring import Evaluation, Progress, Scorer
+from gravbench.olmocr.verdict import UnscoredError
+
+LIBRARIES = ("rapidfuzz", "beautifulsoup4", "lxml", "numpy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """`predictions` empty: every folder beside `pdfs/`. `cache` None: renderings are not kept."""
+
+    data: Path
+    predictions: tuple[Path, ...] = ()
+    rules: Rules = Rules.RELEASE
+    chromium: bool = False
+    skip_baseline: bool = False
+    seed: int = 0
+    cache: Path | None = None
+
+
+def open_renderer(*, chromium: bool, cache: Path | None) -> Renderer:
+    """The renderer of math tests; what it lacks shows when it is asked."""
+    renderer: Renderer = ChromiumRenderer() if chromium else KatexRenderer()
+    return CachedRenderer(renderer, cache) if cache is not None else renderer
+
+
+def without_baseline(bench: Bench) -> Bench:
+    """The bench less every test of type baseline, wherever it stands."""
+    kept = tuple(booked for booked in bench.tests if booked.test.type != "baseline")
+    if not kept:
+        raise UsageError("--skip-baseline: no other test is left", hint="Leave the option out.")
+    return Bench(bench.name, kept, bench.pdfs, bench.rules, bench.pages_counted)
+
+
+def run_scoring(options: ScoreOptions, progress: Progress | None = None) -> Document:
+    """Score all candidates; the first is the one that the others are compared with."""
+    renderer = open_renderer(chromium=options.chromium, cache=options.cache)
+    try:
+        return score_bench(options, renderer, progress)
+    finally:
+        renderer.close()
+
+
+def score_bench(options: ScoreOptions, renderer: Renderer, progress: Progress | None = None) -> Document:
+    """The same with a renderer that is open already and stays so."""
+    bench = read_bench(options.data, options.rules)
+    if options.skip_baseline:
+        bench = without_baseline(bench)
+    candidates = [read_candidate(folder) for folder in options.predictions or candidate_folders(options.data)]
+    if not candidates:
+        raise UsageError(
+            f"--data {options.data}: no folder of predictions beside pdfs/",
+            hint="Name one with --predictions.",
+        )
+    if len({candidate.name for candidate in candidates}) < len(candidates):
+        raise UsageError(
+            "--predictions: two folders have the same name",
+            hint="The folder's name is the candidate's; rename one.",
+        )
+    scorer = Scorer(bench, Equations(renderer, options.rules))
+    return _document([scorer.score(candidate, progress) for candidate in candidates], renderer, options)
+
+
+def _document(evaluations: Sequence[Evaluation], renderer: Renderer, options: ScoreOptions) -> Document:
+    bench = evaluations[0].bench
+    versions = {name: version(name) for name in LIBRARIES}
+    try:
+        rendered_by = renderer.signature
+    except UnscoredError as error:
+        rendered_by = f"none ({error})"
+    baseline = not options.skip_baseline
+    return Document(
+        schema_version=SCHEMA,
+        label=bench.label,
+        signature=signature(options.rules.value, rendered_by, versions, baseline=baseline, seed=options.seed),
+        tools={**versions, "math": rendered_by},
+        pages_counted=bench.pages_counted,
+        categories=bench.categories,
+        seed=options.seed,
+        candidates=[candidate_result(evaluation, seed=options.seed) for evaluation in evaluations],
+        differences=differences(evaluations, seed=options.seed),
+    )
+
+
+def encode(document: Document) -> bytes:
+    """The document as it is written: keys in order, one final line end."""
+    return document.model_dump_json(indent=1).encode() + b"\n"

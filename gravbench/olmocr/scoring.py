@@ -1,0 +1,254 @@
+"""All tests of a bench against one candidate: verdicts per test, errors per page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gravbench.olmocr.baseline import run_baseline
+from gravbench.olmocr.bench import Bench, Booked, Candidate, expected_file
+from gravbench.olmocr.marked_text import run_footnote, run_format
+from gravbench.olmocr.math_tests import Equations, run_math, wanted
+from gravbench.olmocr.page import PageText
+from gravbench.olmocr.records import (
+    BaselineTest,
+    FootnoteTest,
+    FormatTest,
+    MathTest,
+    OrderTest,
+    TableTest,
+    Test,
+    TextTest,
+)
+from gravbench.olmocr.table_tests import run_table
+from gravbench.olmocr.text_tests import run_order, run_text
+from gravbench.olmocr.verdict import OverLimitError, PageError, UnscoredError, Verdict
+
+PAGES_AT_ONCE = 64
+"""PDFs whose equations are rendered together."""
+
+Progress = Callable[[int, int], None]
+
+
+def run_test(test: Test, page: PageText, equations: Equations) -> Verdict:
+    """The verdict, or PageError (the official program throws), OverLimitError, UnscoredError."""
+    match test:
+        case TextTest():
+            return run_text(test, page)
+        case OrderTest():
+            return run_order(test, page)
+        case TableTest():
+            return run_table(test, page)
+        case MathTest():
+            return run_math(test, page, equations)
+        case BaselineTest():
+            return run_baseline(test, page)
+        case FormatTest():
+            return run_format(test, page)
+        case FootnoteTest():
+            return run_footnote(test, page)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A test over its page's files. `why` and `detail` are those of the first file that failed."""
+
+    booked: Booked
+    passes: int = 0
+    repeats: int = 0
+    error: str | None = None
+    """The official program counts an error here, which fails its whole candidate."""
+    unscored: str | None = None
+    """A tool is missing; the test neither passed nor failed."""
+    why: str | None = None
+    detail: str = ""
+    file: str | None = None
+    """The file that `why` is about, or the file that was expected."""
+
+    @property
+    def average(self) -> float:
+        return self.passes / self.repeats if self.repeats else 0.0
+
+    @property
+    def passed(self) -> bool:
+        """More than half of the repeats; never with an error."""
+        return self.error is None and self.average > 0.5
+
+
+@dataclass(slots=True)
+class FolderNotes:
+    """What a reader must know about a folder of predictions beside its score."""
+
+    files: int = 0
+    empty: list[str] = field(default_factory=list)
+    """Files of no byte."""
+    near_empty: list[str] = field(default_factory=list)
+    """Files without a letter or digit that are not empty: a blank alone makes `present` tests pass."""
+    decided_by_short_pages: list[str] = field(default_factory=list)
+    """Ids of present and absent tests whose page is shorter than their text less max_diffs."""
+    equations: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("\\(", "\\[", "$$", "$"), 0))
+    """Equations by opening delimiter."""
+    rejected: dict[str, str] = field(default_factory=dict)
+    """Equations of the pages that were asked for and not rendered, with the reason."""
+    escaped_underscores: int = 0
+    latex_tables: int = 0
+    """Pages with a LaTeX table, which no table test reads."""
+
+    def look_at(self, name: str, page: PageText, rejected: Mapping[str, str]) -> None:
+        self.files += 1
+        raw = page.raw
+        if not raw:
+            self.empty.append(name)
+        elif not any(map(str.isalnum, raw)):
+            self.near_empty.append(name)
+        if "\\_" in raw:
+            self.escaped_underscores += 1
+        if "\\begin{tabular}" in raw:
+            self.latex_tables += 1
+        for opening, found in page.delimited:
+            self.equations[opening] += len(found)
+            self.rejected.update((each, rejected[each]) for each in found if each in rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Outcomes in the bench's order. `lost_pdfs`.
+
+    PDFs without any file, each an error of its own officially.
+    """
+
+    bench: Bench
+    candidate: Candidate
+    outcomes: tuple[Outcome, ...]
+    lost_pdfs: tuple[str, ...]
+    notes: FolderNotes
+
+    @property
+    def failed_officially(self) -> bool:
+        return bool(self.lost_pdfs) or any(outcome.error for outcome in self.outcomes)
+
+    def categories(self, *, official: bool) -> dict[str, tuple[int, int]]:
+        """Category -> passed, all. Officially nothing is passed by a candidate with errors.
+
+        Else errors count as failed and unscored tests are left out.
+        """
+        counts = {name: [0, 0] for name in self.bench.categories}
+        zero = official and self.failed_officially
+        for outcome in self.outcomes:
+            if outcome.unscored is not None:
+                continue
+            pair = counts[outcome.booked.category]
+            pair[0] += outcome.passed and not zero
+            pair[1] += 1
+        return {name: (pair[0], pair[1]) for name, pair in counts.items()}
+
+    def splits(self) -> list[list[float]]:
+        """Verdicts of each category, in the bench's order."""
+        found: dict[str, list[float]] = {name: [] for name in self.bench.categories}
+        for outcome in self.outcomes:
+            if outcome.unscored is None:
+                found[outcome.booked.category].append(float(outcome.passed))
+        return list(found.values())
+
+
+class Scorer:
+    """Tests of one bench, run on candidates; equations are rendered once for all of them."""
+
+    def __init__(self, bench: Bench, equations: Equations) -> None:
+        self._bench = bench
+        self._equations = equations
+        self._by_pdf: dict[str, list[int]] = {}
+        for number, booked in enumerate(bench.tests):
+            self._by_pdf.setdefault(booked.test.pdf, []).append(number)
+
+    def score(self, candidate: Candidate, progress: Progress | None = None) -> Evaluation:
+        """Never raises for what a page holds."""
+        outcomes: dict[int, Outcome] = {}
+        notes = FolderNotes()
+        names = list(self._by_pdf)
+        for start in range(0, len(names), PAGES_AT_ONCE):
+            chunk = names[start : start + PAGES_AT_ONCE]
+            pages = {pdf: self._read(candidate, pdf) for pdf in chunk}
+            self._render(candidate, pages)
+            for pdf in chunk:
+                for name, page in pages[pdf].items():
+                    if isinstance(page, PageText):
+                        notes.look_at(name, page, self._equations.rejected)
+                for number in self._by_pdf[pdf]:
+                    outcomes[number] = self._test(self._bench.tests[number], candidate, pages[pdf], notes)
+            if progress is not None:
+                progress(start + len(chunk), len(names))
+        lost = tuple(pdf for pdf in self._bench.pdfs if not candidate.of_pdf(pdf))
+        ordered = tuple(outcomes[number] for number in range(len(self._bench.tests)))
+        return Evaluation(self._bench, candidate, ordered, lost, notes)
+
+    def _read(self, candidate: Candidate, pdf: str) -> dict[str, PageText | str]:
+        """Files of a PDF; a file that cannot be read is a message."""
+        pages: dict[str, PageText | str] = {}
+        for name in candidate.of_pdf(pdf):
+            try:
+                text = (candidate.folder / name).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                pages[name] = f"cannot be read: {error}"
+            else:
+                pages[name] = PageText(text, self._bench.rules)
+        return pages
+
+    def _render(self, candidate: Candidate, pages: Mapping[str, Mapping[str, PageText | str]]) -> None:
+        self._equations.prepare(self._needed(candidate, pages))
+
+    def _needed(
+        self, candidate: Candidate, pages: Mapping[str, Mapping[str, PageText | str]]
+    ) -> Iterator[str]:
+        for pdf, files in pages.items():
+            for number in self._by_pdf[pdf]:
+                test = self._bench.tests[number].test
+                if isinstance(test, MathTest):
+                    for name in candidate.of_page(pdf, test.page):
+                        page = files[name]
+                        if isinstance(page, PageText):
+                            yield from wanted(test, page)
+
+    def _test(
+        self, booked: Booked, candidate: Candidate, pages: Mapping[str, PageText | str], notes: FolderNotes
+    ) -> Outcome:
+        test = booked.test
+        names = candidate.of_page(test.pdf, test.page)
+        if not names:
+            expected = expected_file(test.pdf, test.page)
+            return Outcome(booked, error="no prediction of this page", file=expected)
+        passes = 0
+        error = unscored = first = None
+        for name in names:
+            page = pages[name]
+            found: Verdict | str
+            try:
+                found = page if isinstance(page, str) else run_test(test, page, self._equations)
+            except PageError as raised:
+                found = f"the official program stops: {raised}"
+            except OverLimitError as raised:
+                found = f"over a limit: {raised}"
+            except UnscoredError as raised:
+                unscored = str(raised)
+                continue
+            if isinstance(found, str):
+                error = error or (found, name)
+                continue
+            passes += found.passed
+            if not found.passed and first is None:
+                first = (found, name)
+            if isinstance(test, TextTest) and isinstance(page, PageText) and _is_short(page, test):
+                notes.decided_by_short_pages.append(test.id)
+        if error is not None:
+            return Outcome(booked, passes, len(names), error=error[0], file=error[1])
+        if unscored is not None:
+            return Outcome(booked, unscored=unscored)
+        if first is None:
+            return Outcome(booked, passes, len(names))
+        verdict, name = first
+        return Outcome(booked, passes, len(names), why=verdict.why, detail=verdict.detail, file=name)
+
+
+def _is_short(page: PageText, test: TextTest) -> bool:
+    """The page holds something, yet less than the test's text needs: then it is looked for in that text."""
+    return bool(page.raw) and len(page.text) < len(test.text) - test.max_diffs
