@@ -52,7 +52,7 @@ def run_scoring(options: ScoreOptions, *, cdm: Cdm | None = None) -> dict[str, A
     digest = hashlib.sha256(options.gt.read_bytes()).hexdigest()
     inputs = {"gt": options.gt.name, "gt_sha256": digest, "predictions": options.predictions.name}
     document = build_document(evaluation, inputs=inputs)
-    document["data"] = asdict(name_of_copy(_release(), annotations, digest))
+    document["data"] = asdict(name_of_copy(_release(), annotations, digest, folder=options.gt.parent))
     if cdm:
         document["cdm"] = cdm.to_record(evaluation.rows("display_formula"))
     return document

@@ -71,8 +71,8 @@ def data_document(opened: OpenedSuite) -> dict[str, JsonValue] | None:
         return None
     document: dict[str, JsonValue] = {
         "label": opened.data_label,
-        "partial": opened.pages.partial or opened.selected,
-        "drifted": opened.pages.drifted,
+        "partial": opened.pages.name.partial or opened.selected,
+        "drifted": opened.pages.name.drifted,
         "folder": str(opened.pages.folder.resolve()),
         "pages_in_run": opened.pages_taken,
         "pages_in_copy": opened.pages.entries,

@@ -55,10 +55,10 @@ class OpenedSuite:
         if self.crops is not None:
             all_crops = len(self.crops.samples)
             some = f"; {len(self.samples):,} of its {all_crops:,} crops in this run"
-            return self.pages.label + (some if len(self.samples) < all_crops else "")
+            return self.pages.name.label + (some if len(self.samples) < all_crops else "")
         if taken == whole == self.pages.entries:
-            return self.pages.label
-        return f"{self.pages.label}; {taken:,} of these pages in this run"
+            return self.pages.name.label
+        return f"{self.pages.name.label}; {taken:,} of these pages in this run"
 
     @property
     def pages_taken(self) -> int:

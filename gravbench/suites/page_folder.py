@@ -30,6 +30,28 @@ OLDER_RELEASES = {981: "v1.0", 1355: "v1.5"}
 _NO_DIGEST = "0" * 64
 
 
+RELEASE_FAMILY = "OmniDocBench"
+RELEASE_NAME = re.compile(
+    r"(book_(en|zh)|PPT|scihub|yanbaopptmerge|yanbaor2|color_textbook|docstructbench|eastmoney|exam_paper"
+    r"|jiaocai|jiaocaineedrop|magazine|newspaper|notes|historical_document)[_-]|page-[0-9a-f]{8}-[0-9a-f-]{27}\."
+)
+"""How images of the releases are called, by their source."""
+RELEASE_SUBSETS = frozenset({"v1.5", "equation_hard", "layout_hard", "table_hard"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyName:
+    """What a copy of a release may be called."""
+
+    label: str
+    """`OmniDocBench v1.6 (1,651 pages)`, or what makes it something else."""
+    partial: bool
+    """It does not have all pages of the release, or other pages."""
+    drifted: bool
+    own: bool = False
+    """Its pages are the user's, not the release's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageData:
     """Pages found in one folder, and what the copy may be called."""
@@ -40,19 +62,7 @@ class PageData:
     samples: tuple[PageSample, ...]
     entries: int
     """Pages in the annotation file."""
-    label: str
-    """`OmniDocBench v1.6 (1,651 pages)`, or what makes it something else."""
-    partial: bool
-    drifted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyName:
-    """What a copy of a release may be called."""
-
-    label: str
-    partial: bool
-    drifted: bool
+    name: CopyName
 
 
 def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False) -> PageData:
@@ -74,12 +84,17 @@ def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False)
     digest = bytes_digest(data)
     known = page_digests(pages, folder)
     changed = _changed_pages(entries, known, folder)
-    label, partial, drifted = _name_of(
-        pages, entries, same=digest == pages.annotation_sha256, known=bool(known), changed=changed
+    name = _name_of(
+        pages,
+        entries,
+        same=digest == pages.annotation_sha256,
+        known=known,
+        changed=changed,
+        folder=folder,
     )
-    if drifted and not allow_drift:
+    if name.drifted and not allow_drift:
         raise DataError(
-            f"{path}: {label}",
+            f"{path}: {name.label}",
             hint="Restore the release's file, or run the changed copy under that name with "
             "--allow-drift suite.",
         )
@@ -97,9 +112,7 @@ def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False)
         annotation_sha256=digest,
         samples=tuple(samples),
         entries=len(entries),
-        label=label,
-        partial=partial,
-        drifted=drifted,
+        name=name,
     )
 
 
@@ -278,12 +291,13 @@ def _image_digest(folder: Path, image_path: str) -> str | None:
         return None
 
 
-def name_of_copy(pages: PageSet, entries: Sequence[Mapping[str, Any]], digest: str) -> CopyName:
-    """What an annotation file of these pages and this digest may be called, images aside."""
-    label, partial, drifted = _name_of(
-        pages, entries, same=digest == pages.annotation_sha256, known=False, changed=()
+def name_of_copy(
+    pages: PageSet, entries: Sequence[Mapping[str, Any]], digest: str, *, folder: Path
+) -> CopyName:
+    """What an annotation file of these pages and this digest, in `folder`, may be called, images aside."""
+    return _name_of(
+        pages, entries, same=digest == pages.annotation_sha256, known={}, changed=(), folder=folder
     )
-    return CopyName(label=label, partial=partial, drifted=drifted)
 
 
 def _name_of(
@@ -291,25 +305,41 @@ def _name_of(
     entries: Sequence[Mapping[str, Any]],
     *,
     same: bool,
-    known: bool,
+    known: Mapping[str, object],
     changed: Sequence[str],
-) -> tuple[str, bool, bool]:
-    """(what this copy is called, partial, drifted)."""
+    folder: Path,
+) -> CopyName:
     count, whole = len(entries), pages.release_pages
     if same:
-        return f"{pages.release} ({count:,} pages)", False, False
+        return CopyName(label=f"{pages.release} ({count:,} pages)", partial=False, drifted=False)
+    of_release = sum(_is_of_release(pages, entry, known) for entry in entries)
+    if of_release < count:
+        place = printable(folder.resolve().name or str(folder))
+        some = f", {of_release:,} of them named as pages of {pages.release}" if of_release else ""
+        label = f"pages of {place} ({count:,} page{'' if count == 1 else 's'}{some})"
+        return CopyName(label=label, partial=True, drifted=False, own=True)
     subsets = [_page_attributes(entry).get("subset") for entry in entries]
     if pages.place is not None and count in OLDER_RELEASES and not any(subsets):
         version = OLDER_RELEASES[count]
-        return f"{count:,} pages without subsets: OmniDocBench {version}, not {pages.release}", False, True
+        label = f"{count:,} pages without subsets: OmniDocBench {version}, not {pages.release}"
+        return CopyName(label=label, partial=False, drifted=True)
     if changed:
-        return (
-            f"changed copy of {pages.release}: {len(changed):,} of {count:,} pages differ",
-            count < whole,
-            True,
-        )
+        label = f"changed copy of {pages.release}: {len(changed):,} of {count:,} pages differ"
+        return CopyName(label=label, partial=count < whole, drifted=True)
     if count < whole:
         unchecked = "" if known else ", annotations not checked against the release"
-        return f"partial copy of {pages.release}: {count:,} of {whole:,} pages{unchecked}", True, False
+        label = f"partial copy of {pages.release}: {count:,} of {whole:,} pages{unchecked}"
+        return CopyName(label=label, partial=True, drifted=False)
     digest = pages.annotation_sha256[:12]
-    return f"changed copy of {pages.release}: {count:,} pages, sha256 is not {digest}", False, True
+    label = f"changed copy of {pages.release}: {count:,} pages, sha256 is not {digest}"
+    return CopyName(label=label, partial=False, drifted=True)
+
+
+def _is_of_release(pages: PageSet, entry: Mapping[str, Any], known: Mapping[str, object]) -> bool:
+    """Whether a page is one of the release: by its known names, else by what names and subsets look like."""
+    name = base_name(entry["page_info"]["image_path"])
+    if known:
+        return name in known
+    if not pages.release.startswith(RELEASE_FAMILY):
+        return True  # a suite of somebody's own, whose pages may be called anything
+    return RELEASE_NAME.match(name) is not None or _page_attributes(entry).get("subset") in RELEASE_SUBSETS

@@ -33,6 +33,7 @@ class FoundData:
     label: str | None = None
     partial: bool = False
     drifted: bool = False
+    own: bool = False
     problem: str | None = None
     hint: str | None = None
 
@@ -42,6 +43,8 @@ class FoundData:
             return self.state if self.state == "missing" else f"{self.state}, unusable"
         if pages is None or self.pages is None or not (self.partial or self.drifted):
             return self.state
+        if self.own:
+            return f"{self.pages:,} {self.state} (own pages)"
         kind = "changed copy" if self.drifted else "partial copy"
         return f"{self.pages:,} of {pages.release_pages:,} {self.state} ({kind})"
 
@@ -80,9 +83,10 @@ def _read(pages: PageSet, folder: Path, state: DataState) -> FoundData:
         state=state,
         folder=folder,
         pages=data.entries,
-        label=data.label,
-        partial=data.partial,
-        drifted=data.drifted,
+        label=data.name.label,
+        partial=data.name.partial,
+        drifted=data.name.drifted,
+        own=data.name.own,
     )
 
 
@@ -126,8 +130,8 @@ def verify_suite(suite: Suite, folder: Path | None) -> Verification:
         crops=len(crops),
         pages=len(data.samples),
         folder=folder,
-        label=data.label,
-        partial=data.partial,
+        label=data.name.label,
+        partial=data.name.partial,
         faults=tuple(faults),
     )
 

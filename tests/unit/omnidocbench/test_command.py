@@ -28,15 +28,21 @@ def _score(folder: Path, pages: list[dict], predictions: dict[str, str]) -> dict
 
 
 def test_the_title_is_the_release_only_for_all_of_its_pages(tmp_path: Path) -> None:
-    document = _score(tmp_path, [PAGE], {"page_1.md": TEXT})
+    page = page_object([block("text_block", TEXT, 1)], "notes_1.png", language="english")
+    document = _score(tmp_path, [page], {"notes_1.md": TEXT})
     assert report_title(document).startswith("partial copy of OmniDocBench v1.6: 1 of 1,651 pages")
     assert document["data"]["partial"] is True
     pages = load_suite("omnidoc16").pages
     assert pages is not None
-    whole = name_of_copy(pages, [PAGE] * 1651, pages.annotation_sha256)
+    whole = name_of_copy(pages, [page] * 1651, pages.annotation_sha256, folder=tmp_path)
     assert (whole.label, whole.partial) == ("OmniDocBench v1.6 (1,651 pages)", False)
-    changed = name_of_copy(pages, [PAGE] * 1651, "0" * 64)
+    changed = name_of_copy(pages, [page] * 1651, "0" * 64, folder=tmp_path)
     assert changed.label.startswith("changed copy of OmniDocBench v1.6: 1,651 pages")
+
+
+def test_own_pages_are_titled_by_their_folder(tmp_path: Path) -> None:
+    document = _score(tmp_path, [PAGE], {"page_1.md": TEXT})
+    assert report_title(document).startswith(f"pages of {tmp_path.name} (1 page)")
 
 
 def test_the_document_holds_official_names_denominators_and_missing_pages(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def _no_shared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pages(count: int = 3) -> list[dict[str, Any]]:
-    return [entry(f"page-{n}.png") for n in range(count)]
+    return [entry(f"page-{n}.png", subset="v1.5") for n in range(count)]
 
 
 def bench(folder: Path, *, kind: str, release_pages: int = 1651) -> Suite:

@@ -13,7 +13,7 @@ from gravbench.errors import DataError
 from gravbench.pages.regions import PageSample
 from gravbench.suites.data import OpenedSuite, Selection, open_suite
 from gravbench.suites.manifest import PageSet
-from gravbench.suites.page_folder import PageData, digest_images, entry_digest, read_page_folder
+from gravbench.suites.page_folder import CopyName, PageData, digest_images, entry_digest, read_page_folder
 
 RELEASE = {"release_pages": 1651, "annotation_sha256": "a" * 64}
 
@@ -29,16 +29,16 @@ def released(pages: PageSet, **fields: Any) -> PageSet:
 def test_complete_copy_is_called_by_its_release_and_page_count(tmp_path: Path) -> None:
     pages = write_folder(tmp_path, [entry("b.png"), entry("a.jpg")])
     data = read(tmp_path, pages)
-    assert (data.label, data.partial, data.drifted) == ("OmniDocBench v1.6 (2 pages)", False, False)
+    assert data.name == CopyName(label="OmniDocBench v1.6 (2 pages)", partial=False, drifted=False)
     assert [sample.sample_id for sample in data.samples] == ["a", "b"]
     assert data.samples[0].attributes == {"language": "english", "layout": "single_column"}
 
 
 def test_copy_with_fewer_pages_is_named_as_partial(tmp_path: Path) -> None:
-    pages = released(write_folder(tmp_path, [entry("a.png")]))
+    pages = released(write_folder(tmp_path, [entry("notes_a.png")]))
     data = read(tmp_path, pages)
-    assert data.partial
-    assert data.label.startswith("partial copy of OmniDocBench v1.6: 1 of 1,651 pages")
+    assert data.name.partial
+    assert data.name.label.startswith("partial copy of OmniDocBench v1.6: 1 of 1,651 pages")
 
 
 def test_selected_pages_are_counted_in_the_label(tmp_path: Path) -> None:
@@ -49,27 +49,50 @@ def test_selected_pages_are_counted_in_the_label(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1355, 981])
 def test_older_release_is_another_version(tmp_path: Path, count: int) -> None:
-    pages = released(write_folder(tmp_path, [entry(f"{n}.png", []) for n in range(count)], images=False))
+    pages = released(write_folder(tmp_path, [entry(f"PPT_{n}.png", []) for n in range(count)], images=False))
     with pytest.raises(DataError, match=r"OmniDocBench v1\.[05], not OmniDocBench v1\.6"):
         read(tmp_path, pages)
     drifted = read(tmp_path, pages, allow_drift=True)
-    assert drifted.drifted
+    assert drifted.name.drifted
 
 
 def test_base_subset_of_the_release_is_a_partial_copy_not_an_older_release(tmp_path: Path) -> None:
     entries = [entry(f"{n}.png", [], subset="v1.5") for n in range(1355)]
     data = read(tmp_path, released(write_folder(tmp_path, entries, images=False)))
-    assert (data.partial, data.drifted) == (True, False)
+    assert (data.name.partial, data.name.drifted) == (True, False)
 
 
 def test_changed_annotation_stops_unless_drift_is_allowed(tmp_path: Path) -> None:
-    pages = write_folder(tmp_path, [entry("a.png"), entry("b.png")])
-    changed = [entry("a.png"), entry("b.png", [det("title", 0, text="other")])]
+    pages = write_folder(tmp_path, [entry("notes_a.png"), entry("notes_b.png")])
+    changed = [entry("notes_a.png"), entry("notes_b.png", [det("title", 0, text="other")])]
     write_folder(tmp_path, changed)
     with pytest.raises(DataError, match=r"changed copy of OmniDocBench v1\.6: 2 pages") as caught:
         read(tmp_path, pages)
     assert "--allow-drift suite" in (caught.value.hint or "")
-    assert read(tmp_path, pages, allow_drift=True).label.startswith("changed copy of OmniDocBench v1.6")
+    assert read(tmp_path, pages, allow_drift=True).name.label.startswith("changed copy of OmniDocBench v1.6")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_own_pages_are_called_by_their_folder_never_a_copy_of_the_release(tmp_path: Path, count: int) -> None:
+    folder = tmp_path / "my scans"
+    pages = released(write_folder(folder, [entry(f"scan-{n}.png") for n in range(count)]), release_pages=2)
+    name = read(folder, pages).name
+    assert name.label == f"pages of my scans ({count} page{'s'[: count > 1]})"
+    assert (name.own, name.partial, name.drifted) == (True, True, False)
+
+
+def test_some_pages_of_the_release_among_own_ones_are_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    pages = released(write_folder(folder, [entry("scan.png"), entry("newspaper_1.png")]))
+    label = read(folder, pages).name.label
+    assert label == "pages of mixed (2 pages, 1 of them named as pages of OmniDocBench v1.6)"
+
+
+def test_a_changed_suite_of_somebody_elses_own_is_still_refused(tmp_path: Path) -> None:
+    pages = write_folder(tmp_path, [entry("scan.png")]).model_copy(update={"release": "my bench"})
+    write_folder(tmp_path, [entry("scan.png", [det("title", 0, text="other")])])
+    with pytest.raises(DataError, match="changed copy of my bench"):
+        read(tmp_path, pages)
 
 
 def with_digests(folder: Path, entries: list[dict[str, Any]]) -> PageSet:
@@ -86,7 +109,7 @@ def test_known_page_digests_tell_missing_pages_from_changed_ones(tmp_path: Path)
     entries = [entry(f"{n}.png") for n in range(3)]
     pages = with_digests(tmp_path, entries)
     (tmp_path / "OmniDocBench.json").write_text(json.dumps(entries[:2], indent=3))
-    assert read(tmp_path, pages).label == "partial copy of OmniDocBench v1.6: 2 of 3 pages"
+    assert read(tmp_path, pages).name.label == "partial copy of OmniDocBench v1.6: 2 of 3 pages"
     worse = copy.deepcopy(entries[:2])
     worse[1]["layout_dets"][0]["text"] = "other"
     (tmp_path / "OmniDocBench.json").write_text(json.dumps(worse))

@@ -13,7 +13,7 @@ from gravbench.suites.status import find_data
 
 
 def placed(root: Path, **update: Any) -> Suite:
-    pages = write_folder(root / "omnidoc16", [entry("a.png"), entry("b.png")])
+    pages = write_folder(root / "omnidoc16", [entry("notes_a.png"), entry("notes_b.png")])
     return page_suite(pages.model_copy(update=update))
 
 
