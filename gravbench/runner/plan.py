@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 from gravbench.arms import batch_of
 from gravbench.records import Request
 from gravbench.store.schema import PlanEntry
-from gravbench.suites.data import S, Selectable, take
+from gravbench.suites.data import Selectable
 
 if TYPE_CHECKING:
     from gravbench.suites.manifest import Suite
     from gravbench.suites.samples import Sample
 
 T = TypeVar("T")
-
-
-def limit_samples(samples: Sequence[S], limit: int | None) -> tuple[S, ...]:
-    """The first `limit` samples, taken from every task in proportion, in the order of `samples`."""
-    return take(samples, limit)
 
 
 def order_plan(

@@ -32,7 +32,7 @@ from gravbench.runner.pages import (
     page_setup,
     references_sha,
 )
-from gravbench.runner.plan import limit_samples, order_plan
+from gravbench.runner.plan import order_plan
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.runner.strategies import as_arms
 from gravbench.scorers.scoring import ScorerSet, open_scorers
@@ -41,6 +41,7 @@ from gravbench.store.predictions import write_missing_markdown
 from gravbench.store.run_identity import RunIdentity
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
+from gravbench.suites.data import take
 from gravbench.suites.manifest import suite_digest
 from gravbench.version import __version__
 
@@ -80,7 +81,7 @@ def run(
     the page data the samples come from.
     """
     clocks, options = clocks or Clocks(), as_arms(options)
-    chosen = limit_samples(samples, options.limit)
+    chosen = take(samples, options.limit, stratify=options.stratify, seed=options.seed)
     environment = capture(environ)  # asks git: no child process may be alive while the lock is held
     with ExitStack() as stack:
         named = stack.enter_context(claim_named(options.out, fresh=options.fresh)) if options.out else None

@@ -203,8 +203,8 @@ def take(
 ) -> tuple[S, ...]:
     """At most `limit` of `samples`, in their order, from every stratum in proportion (largest remainder).
 
-    Without `stratify` the strata are the tasks and the first of each are taken; with it they are the values
-    of that attribute (a sample without it is a stratum of its own kind), and `seed` picks within them.
+    The strata are the tasks and, within pages, the subsets of the benchmark; with `stratify` they are the
+    values of that attribute (a sample without it is a stratum of its own kind). `seed` picks within them.
     """
     if stratify is not None and not any(stratify in _keys(sample) for sample in samples):
         known = sorted({key for sample in samples for key in _keys(sample)})
@@ -213,14 +213,19 @@ def take(
         return tuple(samples)
     strata: dict[str, list[S]] = {}
     for sample in samples:
-        strata.setdefault(str(_keys(sample).get(stratify or "task", "")), []).append(sample)
+        strata.setdefault(_stratum(sample, stratify), []).append(sample)
     quotas = _quotas({name: len(group) for name, group in strata.items()}, limit)
     kept: set[str] = set()
     for name, group in strata.items():
-        if stratify is not None:
-            random.Random(f"{seed}/{name}").shuffle(group)
+        random.Random(f"{seed}/{name}").shuffle(group)
         kept |= {sample.sample_id for sample in group[: quotas[name]]}
     return tuple(sample for sample in samples if sample.sample_id in kept)
+
+
+def _stratum(sample: Selectable, stratify: str | None) -> str:
+    if stratify is not None:
+        return str(_keys(sample).get(stratify, ""))
+    return f"{sample.task}/{sample.attributes.get('subset', '')}"
 
 
 def _keys(sample: Selectable) -> dict[str, bool | int | str]:

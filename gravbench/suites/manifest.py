@@ -136,13 +136,15 @@ class Suite(Manifest):
 
 
 def load_suite(name_or_path: str | Path, *, root: Path | None = None) -> Suite:
-    """Suite by name or by the path of a TOML file.
+    """Suite by name, or by the path of a TOML file or of a folder that holds one.
 
     Names are those of the manifests in `root`, by default the shipped suites and those of other packages.
     """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or os.sep in text:
         path = Path(name_or_path)
+        if path.is_dir():
+            return _read(_manifest_in(path))
         if not path.is_file():
             raise UsageError(f"suite manifest {text}: no such file", hint="give a suite name or a .toml file")
         return _read(path)
@@ -154,6 +156,8 @@ def load_suite(name_or_path: str | Path, *, root: Path | None = None) -> Suite:
             f"{root or data_root('suites')}: no suite manifests found",
             hint="reinstall gravbench; suites ship with it",
         )
+    if Path(text).is_dir():
+        return _read(_manifest_in(Path(text)))
     near = difflib.get_close_matches(text, known, n=3, cutoff=0.4)
     guess = f"did you mean {' or '.join(near)}?" if near else f"known suites: {', '.join(known)}"
     raise UsageError(f"unknown suite {text!r}", hint=guess)
@@ -162,6 +166,29 @@ def load_suite(name_or_path: str | Path, *, root: Path | None = None) -> Suite:
 def suite_digest(suite: Suite) -> str:
     """Hash of everything in a manifest that decides what is measured; its place and prose are not in it."""
     return sha256_of(suite.model_dump(mode="json", exclude={"description", "manifest_path", "data"}))
+
+
+def _manifest_in(folder: Path) -> Path:
+    """The one manifest of a folder; `UsageError` that says what to pass where there is none, or several."""
+    found = sorted(folder.glob("*.toml"))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found[:5])
+        raise UsageError(
+            f"--suite {folder}: {len(found)} manifests in this folder: {names}",
+            hint=f"Name one, for example --suite {found[0]}",
+        )
+    if (folder / "OmniDocBench.json").is_file():
+        raise UsageError(
+            f"--suite {folder}: a folder of pages, expected a suite",
+            hint=f"Say whose rules apply and where the pages lie: --suite omnidoc16 --data {folder}",
+        )
+    raise UsageError(
+        f"--suite {folder}: no suite manifest (*.toml) in this folder",
+        hint="Give a suite name (gravbench suites list) or a .toml file; pages of OmniDocBench's form run "
+        "with --suite omnidoc16 --data DIR.",
+    )
 
 
 def list_suites(*, root: Path | None = None) -> tuple[Suite, ...]:

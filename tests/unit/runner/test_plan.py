@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_support import fake_samples
 
-from gravbench.runner.plan import group_size, limit_samples, order_plan
+from gravbench.runner.plan import group_size, order_plan
+from gravbench.suites.data import take
 
 
 def arms_by_sample(plan) -> dict[str, list[str]]:  # type: ignore[no-untyped-def]
@@ -46,11 +47,11 @@ def test_order_depends_on_the_seed_alone() -> None:
 def test_limit_keeps_the_mixture_of_tasks() -> None:
     samples = fake_samples(30)
     for limit in (1, 2, 3, 7, 12, 30, 99):
-        kept = limit_samples(samples, limit)
+        kept = take(samples, limit)
         assert len(kept) == min(limit, 30)
         counts = Counter(sample.task for sample in kept)
         assert max(counts.values()) - min(counts.get(t, 0) for t in ("text", "table", "formula")) <= 1
-    assert limit_samples(samples, None) == samples
+    assert take(samples, None) == samples
 
 
 def test_groups_keep_batches_full_and_leave_groups_to_count() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gravbench.errors import UsageError
 from gravbench.suites.data import match_pages, take
+from gravbench.suites.manifest import load_samples, load_suite
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,23 @@ def test_strata_are_taken_in_proportion_by_seed() -> None:
     assert taken != take(ITEMS, 8, stratify="layout", seed=4)
 
 
-def test_without_stratify_the_first_of_every_task_are_taken() -> None:
-    mixed = (*(Item(f"a{n}", "text") for n in range(6)), *(Item(f"b{n}", "page") for n in range(3)))
-    assert [item.sample_id for item in take(mixed, 3)] == ["a0", "a1", "b0"]
+def test_without_stratify_every_task_and_subset_gives_its_share_by_seed() -> None:
+    texts = [Item(f"a{n:02}", "text") for n in range(20)]
+    hard = [Item(f"b{n:02}", attributes={"subset": "hard"}) for n in range(10)]
+    easy = [Item(f"c{n:02}", attributes={"subset": "easy"}) for n in range(10)]
+    drawn = [take((*texts, *hard, *easy), 8, seed=seed) for seed in range(20)]
+    for items in drawn:
+        assert [item.sample_id[0] for item in items] == [*"aaaabbcc"]
+        assert items == take((*texts, *hard, *easy), 8, seed=drawn.index(items))
+    assert {item.sample_id for items in drawn for item in items if item.task == "text"} == {
+        item.sample_id for item in texts
+    }
+
+
+def test_the_first_by_name_have_no_head_start() -> None:
+    crops = load_samples(load_suite("crops-mini"))
+    letters = [s.attributes["random_letters"] for s in take(crops, 30) if s.task == "text"]
+    assert len(letters) == 15 and not all(letters)
 
 
 @given(st.integers(1, 30), st.sampled_from([None, "layout", "task"]))

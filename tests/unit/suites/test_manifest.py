@@ -257,3 +257,23 @@ def test_verify_decodes_the_images_of_crops_too(tmp_path: Path) -> None:
     assert (found.crops, found.ok) == (2, False)
     (fault,) = found.faults
     assert fault.startswith("b: ") and "does not decode" in fault
+
+
+def test_a_folder_with_one_manifest_is_that_suite(folder: Path) -> None:
+    path = _suite(folder, [_annotation(folder)])
+    assert load_suite(str(folder)) == load_suite(folder) == load_suite(path)
+
+
+def test_a_folder_that_is_no_suite_says_what_to_pass(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(UsageError, match=r"--suite data: no suite manifest") as none:
+        load_suite("data")
+    assert "--suite omnidoc16 --data DIR" in (none.value.hint or "")
+    (folder / "data" / "OmniDocBench.json").write_text("[]")
+    with pytest.raises(UsageError, match="a folder of pages, expected a suite") as pages:
+        load_suite("data")
+    assert (pages.value.hint or "").endswith("--suite omnidoc16 --data data")
+    for name in ("a", "b"):
+        (folder / f"{name}.toml").write_text("")
+    with pytest.raises(UsageError, match=r"2 manifests in this folder: a\.toml, b\.toml"):
+        load_suite(folder)
