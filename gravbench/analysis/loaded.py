@@ -6,7 +6,7 @@ values is a category to break results down by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from gravbench.analysis.bootstrap import Design, design_of
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
+from gravbench.scorers.contract import Note
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord
 
@@ -247,3 +248,64 @@ def _score_fault(record: GenRecord, found: Sequence[ScoreRecord], metrics: set[s
     if any(score.failed != failed for score in found):
         return f"its score says failed is {not failed}, its status is {record.status}"
     return None
+
+
+SHOWN_NAMES = 3
+
+
+def named(names: Collection[str]) -> str:
+    """The first three by name, and how many more."""
+    shown = list(names)[:SHOWN_NAMES]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+class ScoreNote(Record):
+    """What a scorer says of one element of one sample: its value, why, and what can be done.
+
+    `element` is empty where a metric of the whole sample was not scored; `metrics` and `arms` share the note.
+    """
+
+    sample_id: str
+    element: str
+    metrics: tuple[str, ...]
+    arms: tuple[str, ...]
+    value: float | None = None
+    reason: str
+    next_step: str = ""
+
+    @property
+    def line(self) -> str:
+        """`page-3, table 1: 0.0000, LaTeXML is not installed. Install latexml.`"""
+        place = f"{self.sample_id}, {self.element}" if self.element else self.sample_id
+        value = "not scored" if self.value is None else f"{self.value:.4f}"
+        end = "" if self.reason.endswith((".", "!", "?")) else "."
+        next_step = f" {self.next_step}" if self.next_step else ""
+        return f"{place} ({', '.join(self.metrics)}): {value}, {self.reason}{end}{next_step}"
+
+
+def score_notes(scores: Iterable[ScoreRecord]) -> tuple[ScoreNote, ...]:
+    """All notes, by sample and element; equal ones of several strategies and metrics once."""
+    found: dict[tuple[str, str, str], list[tuple[ScoreRecord, Note]]] = {}
+    for score in scores:
+        for note in score.notes:
+            found.setdefault((score.sample_id, note.element, note.reason), []).append((score, note))
+    return tuple(
+        ScoreNote(
+            sample_id=sample_id,
+            element=element,
+            metrics=tuple(dict.fromkeys(score.metric for score, _ in own)),
+            arms=tuple(dict.fromkeys(score.arm for score, _ in own)),
+            value=own[0][1].value,
+            reason=reason,
+            next_step=own[0][1].next_step,
+        )
+        for (sample_id, element, reason), own in sorted(found.items(), key=lambda item: item[0])
+    )
+
+
+def note_lines(notes: Sequence[ScoreNote]) -> list[str]:
+    """The first three notes as lines, and how many more."""
+    lines = [f"scorer: {note.line}" for note in notes[:SHOWN_NAMES]]
+    more = len(notes) - len(lines)
+    return [*lines, f"scorer: and {more} more notes; --json lists all"] if more > 0 else lines

@@ -12,7 +12,7 @@ from gravbench.analysis.counters import Acceptance, acceptance
 from gravbench.analysis.drift import Drift, Steadiness, measure_drift, measure_steadiness
 from gravbench.analysis.groups import Group, groups
 from gravbench.analysis.identity import TAU_FLOAT32, Audit, audit, is_identical
-from gravbench.analysis.loaded import LoadedRun, RunData, Unit, data_losses, run_data
+from gravbench.analysis.loaded import LoadedRun, RunData, ScoreNote, Unit, data_losses, run_data, score_notes
 from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.speed import (
     OutlierRow,
@@ -114,6 +114,8 @@ class RunAnalysis(Record):
     n_clusters: int
     arms: tuple[ArmAnalysis, ...]
     notes: tuple[str, ...]
+    score_notes: tuple[ScoreNote, ...] = ()
+    """What the scorers say of single elements; absent in older documents."""
     model: str | None = None
     """Name and beginning of the digest; absent in older documents."""
     data: RunData | None = None
@@ -135,6 +137,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
             *speed_notes(run.arms),
             *share_notes([run.records(arm) for arm in run.arms]),
         ),
+        score_notes=score_notes(s for own in run.scores.values() for s in own),
         model=f"{run.manifest.model.get('model')} ({str(run.manifest.identity.model_digest)[:12]})",
         data=run_data(run.manifest.protocol),
     )

@@ -15,7 +15,15 @@ from gravbench.analysis.bootstrap import CONFIDENCE, METHOD, RESAMPLES, Design
 from gravbench.analysis.counters import CounterSummary, at_acceptance_floor, summarise_counters
 from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
 from gravbench.analysis.identity import Identity, count_identical, has_tokens, is_identical
-from gravbench.analysis.loaded import SampleFacts, Unit, data_losses, design_for, plain_facts
+from gravbench.analysis.loaded import (
+    SampleFacts,
+    ScoreNote,
+    Unit,
+    data_losses,
+    design_for,
+    plain_facts,
+    score_notes,
+)
 from gravbench.analysis.speed import Speedup, TimeOf, decode_ns, request_ns, speed_notes, speedup, sub_design
 from gravbench.analysis.stages import PagesSummary, page_ns, summarise_pages
 from gravbench.arms import AR, batch_of, identity_base, is_ar, speed_base
@@ -91,6 +99,8 @@ class Summary(StoredRecord):
     """Which copy of the page data was run; absent for suites without pages."""
     bootstrap: BootstrapInfo
     sessions: int
+    score_notes: tuple[ScoreNote, ...] = ()
+    """What the scorers say of single elements: sample, element, value, reason, next step."""
     failed_samples: int
     """Samples that failed in at least one strategy."""
     failures: dict[str, str] | None = None
@@ -170,6 +180,7 @@ def build_summary(
         word_order=word_order(scores, attributes or {}),
         bootstrap=BootstrapInfo(seed=seed),
         sessions=len({record.session_id for pair in pairs for record in pair.values()}),
+        score_notes=score_notes(scores),
         failed_samples=failed,
         failures=failures or None,
         warnings=(
@@ -288,6 +299,7 @@ def _warnings(
     if failed:
         found.append(f"{failed} of {n_samples} samples failed; they score worst and stay in every mean")
         found += [f"{sample}: {reason}" for sample, reason in failures.items()]
+        found += [f"and {failed - len(failures)} more failed samples"] if failed > len(failures) else []
     for arm, strategy in strategies.items():
         counters = strategy.counters
         if at_acceptance_floor(counters):

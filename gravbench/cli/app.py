@@ -14,6 +14,7 @@ from gravbench.version import __version__
 VERBS: dict[str, Callable[..., int | None]] = {
     "run": takes_run_options(verbs.run),
     "score": verbs.score,
+    "status": verdict_verbs.status,
     "compare": verdict_verbs.compare,
     "gate": verdict_verbs.gate,
     "bless": verdict_verbs.bless,

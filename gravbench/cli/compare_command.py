@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from gravbench.analysis.comparison import compare_one, compare_runs
+from gravbench.analysis.loaded import LoadedRun, named
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.comparison_table import comparison_parts
-from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.output import print_json, print_tables, say_error
 from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee
-from gravbench.errors import UsageError
+from gravbench.errors import NotComparableError, UsageError
+from gravbench.options import ErrorLimit, parse_error_limit
+from gravbench.store.rundir import again
 from gravbench.store.schema import canonical_json
 
 
@@ -25,9 +29,12 @@ def compare(
     resamples: int,
     seed: int,
     force: bool,
+    max_errors: str,
     as_json: bool,
 ) -> int:
-    """Print the comparison; 0 whatever it shows. Unlike suites are exit 3."""
+    """Print the comparison; 0 whatever it shows. Unlike suites are exit 3, as are more failed samples than
+    `max_errors` allows."""
+    limit = parse_error_limit(max_errors)
     if (base_arm is None) != (own_arm is None) or (base_arm is not None and own is None):
         raise UsageError(
             "--base-arm and --own-arm pair strategies of two runs; one of them is not enough",
@@ -53,4 +60,19 @@ def compare(
         print_json(canonical_json(comparison.model_dump(mode="json", by_alias=True, exclude_none=True)))
     else:
         print_tables(*comparison_parts(comparison))
+    return _exit_code([first, *([second] if second else [])], limit)
+
+
+def _exit_code(runs: Sequence[LoadedRun], limit: ErrorLimit) -> int:
+    """0, or 3 with its error line for the first run in which more samples failed than allowed."""
+    for run in runs:
+        failed = sorted({u.sample_id for u in run.units for r in u.records.values() if r.status != "ok"})
+        n = len({unit.sample_id for unit in run.units})
+        if limit.exceeded(len(failed), n):
+            say_error(
+                f"{run.name}: {len(failed)} of {n} samples failed, more than --max-errors {limit} allows",
+                f"{named(failed)}. They score worst in every table above. When the cause is mended: "
+                f"{again(run.manifest.argv)} --retry-failed",
+            )
+            return NotComparableError.exit_code
     return 0

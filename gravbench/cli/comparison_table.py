@@ -12,6 +12,7 @@ from gravbench.analysis.bootstrap import METHOD, Interval
 from gravbench.analysis.comparison import ArmComparison, Comparison, FieldDifference
 from gravbench.analysis.drift import MIN_PAIRS
 from gravbench.analysis.identity import Audit
+from gravbench.analysis.loaded import note_lines
 from gravbench.analysis.quality import QualityDifference, is_composite, label_of
 from gravbench.analysis.run_analysis import ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import SpeedEstimate
@@ -59,7 +60,7 @@ def failed_lines(comparison: Comparison) -> list[str]:
     for analysis in (comparison.base, *([comparison.own] if comparison.own else [])):
         failed = [f"{arm.failed} of {arm.n} in {arm.arm}" for arm in analysis.arms if arm.failed]
         if failed:
-            lines.append(f"{analysis.run}: samples FAILED: {', '.join(failed)}; they score worst")
+            lines.append(f"FAILED samples: {', '.join(failed)}; they score worst ({analysis.run})")
     return lines
 
 
@@ -222,7 +223,10 @@ def _fields(what: str, differences: Sequence[FieldDifference]) -> list[Renderabl
 
 
 def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
-    return [Text(f"note: {note}") for note in dict.fromkeys(n for a in analyses for n in a.notes)]
+    listed = list(analyses)
+    noted = [f"note: {note}" for note in dict.fromkeys(n for a in listed for n in a.notes)]
+    scored = [line for a in listed for line in note_lines(a.score_notes)]
+    return [Text(line) for line in (*noted, *dict.fromkeys(scored))]
 
 
 def _legend(analyses: Iterable[RunAnalysis]) -> Text:

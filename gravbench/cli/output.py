@@ -13,7 +13,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -24,8 +24,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.printable import printable
-from gravbench.reporting.tables import Cell
-from gravbench.reporting.tables import Table as Values
+
+if TYPE_CHECKING:  # tables bring numpy, which help has no need of
+    from gravbench.reporting.tables import Cell
+    from gravbench.reporting.tables import Table as Values
 
 WIDTH = 100
 

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from rich.console import RenderableType
 from rich.text import Text
 
+from gravbench.analysis.loaded import note_lines
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.stages import STAGES, PagesSummary
 from gravbench.analysis.summary import Summary, TaskSummary
@@ -35,6 +36,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     if summary.word_order is not None:
         parts += [_plain(_word_order(summary)), Text(_SHIFT, style="dim")]
     parts.append(Text(_legend(summary), style="dim"))
+    parts += [Text(line, style="yellow") for line in note_lines(summary.score_notes)]
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
     return parts

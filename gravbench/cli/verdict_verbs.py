@@ -1,4 +1,4 @@
-"""The verbs that judge and show: compare, gate, bless, report."""
+"""The verbs that judge and show: status, compare, gate, bless, report."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ RefereeOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def status(run: RunArgument, json: JsonFlag = False) -> int:
+    """Look at a run that is under way, cut short or damaged: how far it is, and tables marked as partial."""
+    from gravbench.cli import status_command
+
+    return status_command.status(run, as_json=json)
 
 
 def compare(
@@ -46,6 +53,10 @@ def compare(
     force: Annotated[
         bool, typer.Option("--force", help="Compare unlike runs on their common samples, with a banner.")
     ] = False,
+    max_errors: Annotated[
+        str,
+        typer.Option(help="Samples that may have failed in a run: a share or a number; above it exit 3."),
+    ] = "1%",
     json: JsonFlag = False,
 ) -> int:
     """Is it the same text, is it faster, by how much: one run against its ar arm, or two runs."""
@@ -61,6 +72,7 @@ def compare(
         resamples=resamples,
         seed=seed,
         force=force,
+        max_errors=max_errors,
         as_json=json,
     )
 

@@ -13,7 +13,7 @@ from gravbench.analysis.comparison import identity_differences, sample_problem
 from gravbench.analysis.counters import summarise_counters
 from gravbench.analysis.groups import groups
 from gravbench.analysis.identity import TAU_FLOAT32, Answer, audit, has_tokens, is_identical
-from gravbench.analysis.loaded import LoadedRun, Unit, run_data
+from gravbench.analysis.loaded import LoadedRun, Unit, note_lines, run_data, score_notes
 from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
 from gravbench.analysis.pieces import (
     COUNTER_RATIOS,
@@ -104,7 +104,7 @@ def judge_candidate(
         exit_code=exit_code,
         verdicts=() if problems else tuple(verdicts),
         problems=tuple(problems[:SHOWN_PROBLEMS]),
-        notices=(*run.notes, *_notices(run, reference)),
+        notices=(*run.notes, *_notices(run, reference), *_score_lines(run)),
         mde=tuple(mde),
         data=run_data(run.manifest.protocol),
         reference_data=reference.data,
@@ -384,6 +384,10 @@ def _notices(run: LoadedRun, reference: Reference) -> list[str]:
         first.run.identity.document(), run.manifest.identity.document(), watched
     )
     return [f"{d.field} is {d.own}, the reference was made with {d.base}" for d in differences]
+
+
+def _score_lines(run: LoadedRun) -> list[str]:
+    return note_lines(score_notes(s for own in run.scores.values() for s in own))
 
 
 def _flipped(a: Answer, b: Answer) -> bool:

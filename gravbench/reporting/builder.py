@@ -10,7 +10,7 @@ from gravbench.analysis.bootstrap import METHOD, MIN_FREEDOM
 from gravbench.analysis.comparison import comparability_problems, compare_one, compare_runs
 from gravbench.analysis.counters import at_acceptance_floor, summarise_counters
 from gravbench.analysis.drift import cost_per_forward
-from gravbench.analysis.loaded import LoadedRun, data_caution, run_data
+from gravbench.analysis.loaded import LoadedRun, data_caution, note_lines, run_data
 from gravbench.analysis.quality import quality_levels
 from gravbench.analysis.run_analysis import GROUP_RESAMPLES, AnalysisOptions, ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import request_ns, timed_rows
@@ -56,7 +56,7 @@ def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart])
     given = run.manifest.model.get("warnings")
     if isinstance(given, list):
         found += [str(text) for text in given]
-    return tuple(dict.fromkeys([*found, *analysis.notes]))
+    return tuple(dict.fromkeys([*found, *analysis.notes, *note_lines(analysis.score_notes)]))
 
 
 def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
@@ -89,7 +89,8 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
         found.append(f"{name}: the cost ratio drifted by {arm.drift.change:+.1%} over the run.")
     if arm.steadiness is not None and not arm.steadiness.steady:
         found.append(
-            f"{name}: not steady, the last three blocks differ by {arm.steadiness.last_three_spread:.1%}."
+            f"{name}: the machine did not hold still, the last three blocks of pairs differ by "
+            f"{arm.steadiness.last_three_spread:.1%}."
         )
     if arm.steadiness is not None and arm.steadiness.cold_start:
         found.append(

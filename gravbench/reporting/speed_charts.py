@@ -335,8 +335,9 @@ def drift_chart(a: Named, key: str) -> Chart | None:
     if d is not None:
         said.append(f"Change from first to last slot {d.change:+.1%} [{d.low:+.1%}, {d.high:+.1%}].")
     if s is not None:
+        word = "No change seen beyond noise" if s.steady else "NOT STEADY"
         said.append(
-            f"{'Steady' if s.steady else 'Not steady'}: the last three of six blocks lie within "
+            f"{word}: the last three of six blocks lie within "
             f"{s.last_three_spread:.1%}; first block {s.warm_up:+.1%} against the others."
         )
     steps = []

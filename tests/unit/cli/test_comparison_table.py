@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.comparison_table import comparison_parts
 from gravbench.cli.entry import run_command_line
+from gravbench.scorers.contract import Note
 
 
 def printed(run: LoadedRun) -> str:
@@ -98,7 +100,7 @@ def test_a_run_with_failed_samples_says_so_in_its_first_line() -> None:
     records = plain_records(12)
     records["selfspec"][3] = failed_record("s-0003", "selfspec")
     first, *_ = printed(loaded(records)).splitlines()
-    assert first == "fake: samples FAILED: 1 of 12 in selfspec; they score worst"
+    assert first == "FAILED samples: 1 of 12 in selfspec; they score worst (fake)"
 
 
 def test_what_was_not_seen_is_said_in_plain_words() -> None:
@@ -106,3 +108,19 @@ def test_what_was_not_seen_is_said_in_plain_words() -> None:
     assert "whether the machine held still was not measured: that takes 24 pairs" in text
     for unclear in ("not surely", "own", "steady"):
         assert not re.search(rf"\b{unclear}\b", text)
+
+
+def test_scorer_notes_are_shown_by_page_element_value_reason_and_next_step() -> None:
+    """The first three by name, and how many more; of several strategies once."""
+    note = Note(element="table 1", value=0.0, reason="LaTeXML is missing", next_step="Install latexml.")
+    run = loaded(plain_records(6))
+    scores = {
+        key: tuple(s.model_copy(update={"notes": (note,)}) for s in own) for key, own in run.scores.items()
+    }
+    noted = replace(run, scores=scores)
+    text = printed(noted)
+    assert "scorer: s-0000, table 1 (text_ned): 0.0000, LaTeXML is missing. Install latexml." in text
+    assert "scorer: and 3 more notes; --json lists all" in text
+    found = compare_one(noted, QUICK).base.score_notes
+    assert (len(found), found[0].arms) == (6, ("ar", "selfspec"))
+    assert printed(run).count("scorer:") == 0
