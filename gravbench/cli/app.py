@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from gravbench.cli import olmocr_command, omnidoc_command, verbs, verdict_verbs
 from gravbench.cli.run_options import takes_run_options
@@ -39,6 +40,7 @@ def build_app() -> typer.Typer:
     """The application with all its verbs."""
     app = typer.Typer(
         name="gravbench",
+        cls=_Group,
         help="Measure self-speculative document OCR: quality, acceptance and speed against plain "
         "AR decoding.",
         no_args_is_help=True,
@@ -48,12 +50,29 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_global)
     for name, verb in VERBS.items():
-        app.command(name)(verb)
-    suites = typer.Typer(help="What there is to evaluate.", no_args_is_help=True)
+        app.command(name, cls=_Command)(verb)
+    suites = typer.Typer(cls=_Group, help="What there is to evaluate.", no_args_is_help=True)
     for name, verb in SUITES_VERBS.items():
-        suites.command(name)(verb)
+        suites.command(name, cls=_Command)(verb)
     app.add_typer(suites, name="suites")
     return app
+
+
+class _Flags:
+    """A flag takes no value, so the help names no type beside it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return found
+
+
+class _Command(_Flags, TyperCommand): ...
+
+
+class _Group(_Flags, TyperGroup): ...
 
 
 def _show_version(value: bool) -> None:

@@ -54,6 +54,10 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
         return _interrupted(arguments)
     if isinstance(error, typer.Exit):
         return error.exit_code
+    if (
+        type(error).__name__ == "NoArgsIsHelpError"
+    ):  # a verb is missing, and the help that lists them is printed
+        return EXIT_USAGE
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # the parser's own errors; their classes moved between typer versions
         context = getattr(error, "ctx", None)

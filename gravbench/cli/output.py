@@ -25,11 +25,13 @@ from rich.text import Text
 
 from gravbench.printable import printable
 
-if TYPE_CHECKING:  # tables bring numpy, which help has no need of
+if TYPE_CHECKING:
     from gravbench.reporting.tables import Cell
     from gravbench.reporting.tables import Table as Values
 
 WIDTH = 100
+"""Of tables, unless COLUMNS says otherwise."""
+NARROWEST = 40
 
 
 class _Console(Console):
@@ -69,6 +71,12 @@ def print_json(document: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         sys.stdout.buffer.flush()
+
+
+def print_line(text: str) -> None:
+    """Write one line to stdout, never folded: for a script to read."""
+    with _whoever_reads():
+        print(printable(text), flush=True)
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,9 @@ class _Harmless:
 def print_tables(*parts: RenderableType) -> None:
     """Print tables and lines to stdout."""
     console = _Console(file=sys.stdout, highlight=False, soft_wrap=False)
-    console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
+    asked = os.environ.get("COLUMNS", "")
+    if not (asked.isascii() and asked.isdigit() and int(asked) >= NARROWEST):
+        console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
     with _whoever_reads():
         for part in parts:
             console.print(_Harmless(part))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gravbench.analysis.clockless import clockless_lines
 from gravbench.analysis.summary import Summary, summary_json
-from gravbench.cli.output import print_json, print_tables, say_error
+from gravbench.cli.output import print_json, print_line, print_tables, say_error
 from gravbench.cli.progress import make_progress
 from gravbench.cli.summary_table import summary_parts
 from gravbench.errors import NotComparableError, UsageError
@@ -28,7 +28,9 @@ def run_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
     outcome = run_plan(asked, quiet=quiet)
     if as_json:
         print_json(summary_json(outcome.summary))
-    elif not quiet:
+    elif quiet:
+        print_line(str(outcome.run_dir))
+    else:
         print_tables(*summary_parts(outcome.summary))
     return exit_code(outcome, asked)
 

@@ -14,6 +14,7 @@ import typer
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
+from gravbench.cli.completion import completer
 from gravbench.options import ErrorLimit, Option, RunOptions, declared_options
 
 
@@ -80,6 +81,7 @@ def _parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter
         show_default=option.show_default,
         min=low,  # type: ignore[arg-type]
         max=high,  # type: ignore[arg-type]
+        autocompletion=completer(name),
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gravbench.analysis.curve import Curve, curve_of, swept_strategies
 from gravbench.arms import MAX_BATCH, is_ar
-from gravbench.cli.output import print_json, print_tables, rich_table
+from gravbench.cli.output import print_json, print_line, print_tables, rich_table
 from gravbench.cli.run_command import exit_code, run_plan
 from gravbench.cli.summary_table import data_parts, timed_name
 from gravbench.errors import UsageError
@@ -39,7 +39,9 @@ def sweep(
     curve = curve_of(outcome.summary)
     if as_json:
         print_json(canonical_json(curve.model_dump(mode="json", by_alias=True, exclude_none=True)))
-    elif not quiet:
+    elif quiet:
+        print_line(str(outcome.run_dir))
+    else:
         print_tables(*curve_parts(curve))
     return exit_code(outcome, asked)
 

@@ -13,7 +13,7 @@ import typer
 from gravbench.options import RunOptions
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-QuietFlag = Annotated[bool, typer.Option("--quiet", help="No progress and no table.")]
+QuietFlag = Annotated[bool, typer.Option("--quiet", help="No progress and no table, only the run folder.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 
 

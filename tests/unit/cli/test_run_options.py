@@ -50,7 +50,7 @@ def test_what_moves_a_run_has_its_field_in_the_identity() -> None:
     for _, _, option in declared_options():
         assert option.identity is None or option.identity.partition(".")[0] in RunIdentity.model_fields
     free = {name for name, _, option in declared_options() if option.identity is None}
-    assert free == {"out", "max_errors", "fresh"}
+    assert free == {"out", "max_errors", "retry_failed", "fresh"}
 
 
 def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptions:
