@@ -11,15 +11,15 @@ from pydantic import JsonValue
 
 from gravbench.options import RunOptions
 from gravbench.pages.reader import PageReader
-from gravbench.pages.regions import LayoutProvider, PageSample
+from gravbench.pages.regions import LayoutProvider
 from gravbench.protocols import Backend
-from gravbench.store.page_schema import PageDetail
+from gravbench.runner.reading import RegionsReader
+from gravbench.scorers.contract import Sample
 from gravbench.store.schema import sha256_of
 
 if TYPE_CHECKING:
     from gravbench.suites.data import OpenedSuite
     from gravbench.suites.manifest import Suite
-    from gravbench.suites.samples import Sample
 
 OpenLayout = Callable[[RunOptions], LayoutProvider]
 CROPS_FOLDER = ".crops"
@@ -34,9 +34,9 @@ class PageSetup:
 
     def reader(
         self, suite: Suite, backend: Backend, *, run_folder: Path, clock: Callable[[], int]
-    ) -> PageReader:
+    ) -> RegionsReader:
         """The reader of this run's pages; its scratch folder lies in the run folder."""
-        return PageReader(
+        reader = PageReader(
             backend=backend,
             layout=self.layout,
             budgets=suite.max_new_tokens,
@@ -44,17 +44,18 @@ class PageSetup:
             clock=clock,
             crop_grid=self.crop_grid,
         )
+        return RegionsReader(suite=suite, reader=reader)
 
 
 def page_setup(
     options: RunOptions,
     suite: Suite,
-    samples: Sequence[Sample | PageSample],
+    samples: Sequence[Sample],
     *,
     open_layout: OpenLayout,
 ) -> PageSetup | None:
     """The setup when there are pages among the samples, else `None`."""
-    if not any(isinstance(sample, PageSample) for sample in samples):
+    if all(sample.task != "page" for sample in samples):
         return None
     return PageSetup(
         layout=open_layout(options),
@@ -83,9 +84,9 @@ def data_document(opened: OpenedSuite) -> dict[str, JsonValue] | None:
     return document | {"loss": opened.crops.loss}
 
 
-def references_sha(samples: Sequence[Sample | PageSample]) -> str:
-    """Digest of what the crops among the samples are scored against."""
-    return sha256_of(sorted((s.sample_id, s.reference) for s in samples if not isinstance(s, PageSample)))
+def references_sha(samples: Sequence[Sample]) -> str:
+    """Digest of what crops that were cut from pages are scored against."""
+    return sha256_of(sorted((s.sample_id, s.truth) for s in samples))
 
 
 def open_named_layout(options: RunOptions) -> LayoutProvider:
@@ -95,20 +96,3 @@ def open_named_layout(options: RunOptions) -> LayoutProvider:
     return open_layout(
         options.layout, model=options.layout_model, device=options.device, threads=options.threads
     )
-
-
-def prompt_sha(suite: Suite, sample: Sample | PageSample) -> str:
-    """Hash of the prompt, or for a page of all prompts by task."""
-    if isinstance(sample, PageSample):
-        return sha256_of({str(task): text for task, text in suite.prompts.items()})
-    from gravbench.store.schema import sha256_text
-
-    return sha256_text(suite.prompts[sample.task])
-
-
-def budget_of(suite: Suite, sample: Sample | PageSample, detail: PageDetail | None) -> int:
-    """Output tokens a sample may have; for a page the sum over its regions."""
-    if isinstance(sample, PageSample):
-        regions = detail.regions if detail is not None else ()
-        return max(1, sum(suite.max_new_tokens[region.task] for region in regions))
-    return suite.max_new_tokens[sample.task]

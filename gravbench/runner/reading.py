@@ -1,4 +1,4 @@
-"""Entries of the plan -> readings: one arm on one page, or on crops that decode together.
+"""Entries of the plan -> readings: one arm on samples that decode together, each kind by its own reader.
 
 A defect of the engine costs the samples that meet it, never silently and never others of their batch.
 """
@@ -8,34 +8,94 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import JsonValue
 
 from gravbench.errors import EngineError, GravbenchError
 from gravbench.pages.reader import PageReader, PageReading
-from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend
-from gravbench.records import DecodeConfig, Generation, Times
+from gravbench.records import DecodeConfig, Generation, SampleTask, Times
 from gravbench.runner.plan import request_for
-from gravbench.store.schema import PlanEntry
+from gravbench.scorers.contract import Sample
+from gravbench.store.schema import PlanEntry, sha256_of, sha256_text
 
 if TYPE_CHECKING:
+    from gravbench.pages.regions import PageSample
     from gravbench.suites.manifest import Suite
-    from gravbench.suites.samples import Sample
+    from gravbench.suites.samples import Sample as Crop
 
 Log = Callable[[str, Mapping[str, JsonValue]], None]
 
 
+class SampleReader(Protocol):
+    """How samples of one kind become answers, and what a record says of the question."""
+
+    def read(self, samples: Sequence[Any], *, strategy: str) -> list[PageReading]:
+        """One answer a sample, in order; samples that are given together decode together."""
+        ...
+
+    def prompt_sha(self, sample: Any) -> str:
+        """Hash of what the model is asked."""
+        ...
+
+    def budget(self, sample: Any, reading: PageReading) -> int:
+        """Output tokens the answer might have had."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
-class Answering:
-    """Asks the backend for the samples of a suite. `log` takes what a reader of the run should be told."""
+class CropReader:
+    """A crop is one request."""
 
     suite: Suite
-    samples: Mapping[str, Sample | PageSample]
     backend: Backend
-    reader: PageReader | None
+
+    def read(self, samples: Sequence[Crop], *, strategy: str) -> list[PageReading]:
+        requests = [request_for(sample, self.suite) for sample in samples]
+        longest = max(request.max_new_tokens for request in requests)
+        decode = DecodeConfig(strategy=strategy, max_new_tokens=longest)
+        if len(requests) == 1:
+            answers = [self.backend.generate(requests[0], decode)]
+        else:
+            answers = self.backend.generate_batch(requests, decode)
+        return [PageReading(generation=answer, detail=None) for answer in answers]
+
+    def prompt_sha(self, sample: Crop) -> str:
+        return sha256_text(self.suite.prompts[sample.task])
+
+    def budget(self, sample: Crop, reading: PageReading) -> int:  # noqa: ARG002
+        return self.suite.max_new_tokens[sample.task]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionsReader:
+    """A page is a request for each of its regions."""
+
+    suite: Suite
+    reader: PageReader
+
+    def read(self, samples: Sequence[PageSample], *, strategy: str) -> list[PageReading]:
+        return [self.reader.read(sample, strategy=strategy) for sample in samples]
+
+    def prompt_sha(self, sample: PageSample) -> str:  # noqa: ARG002
+        return sha256_of({str(task): text for task, text in self.suite.prompts.items()})
+
+    def budget(self, sample: PageSample, reading: PageReading) -> int:  # noqa: ARG002
+        regions = reading.detail.regions if reading.detail is not None else ()
+        return max(1, sum(self.suite.max_new_tokens[region.task] for region in regions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering:
+    """Asks for the samples of a suite. `log` takes what a reader of the run should be told."""
+
+    samples: Mapping[str, Sample]
+    readers: Mapping[SampleTask, SampleReader]
     log: Log
+
+    def reader_of(self, sample: Sample) -> SampleReader:
+        return self.readers[sample.task]
 
     def answer(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
         """Readings of entries of one arm, in their order."""
@@ -58,18 +118,8 @@ class Answering:
             return [_failed(entries[0].sample_id, f"{type(error).__name__}: {error}")]
 
     def _read(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
-        arm, samples = entries[0].arm, [self.samples[entry.sample_id] for entry in entries]
-        if isinstance(samples[0], PageSample):
-            assert self.reader is not None, "a plan with pages needs a reader"
-            return [self.reader.read(samples[0], strategy=arm)]
-        requests = [request_for(s, self.suite) for s in samples if not isinstance(s, PageSample)]
-        longest = max(request.max_new_tokens for request in requests)
-        decode = DecodeConfig(strategy=arm, max_new_tokens=longest)
-        if len(requests) == 1:
-            answers = [self.backend.generate(requests[0], decode)]
-        else:
-            answers = self.backend.generate_batch(requests, decode)
-        return [PageReading(generation=answer, detail=None) for answer in answers]
+        samples = [self.samples[entry.sample_id] for entry in entries]
+        return self.reader_of(samples[0]).read(samples, strategy=entries[0].arm)
 
 
 def _untimed(reading: PageReading) -> PageReading:

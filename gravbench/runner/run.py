@@ -19,9 +19,9 @@ from gravbench.backends.registry import canonical_backend
 from gravbench.errors import NotComparableError
 from gravbench.options import RunOptions
 from gravbench.pages.assembly import ASSEMBLER
-from gravbench.pages.regions import PageSample
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
+from gravbench.records import TASKS, SampleTask
 from gravbench.runner.continuation import Continuation, digest_of_inputs
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.pages import (
@@ -33,8 +33,10 @@ from gravbench.runner.pages import (
     references_sha,
 )
 from gravbench.runner.plan import order_plan
+from gravbench.runner.reading import CropReader, SampleReader
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.runner.strategies import as_arms
+from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import ScorerSet, open_scorers
 from gravbench.store.lock import RunLock
 from gravbench.store.predictions import write_missing_markdown
@@ -48,7 +50,6 @@ from gravbench.version import __version__
 if TYPE_CHECKING:
     from gravbench.suites.data import OpenedSuite
     from gravbench.suites.manifest import Suite
-    from gravbench.suites.samples import Sample
 
 OpenBackend = Callable[[RunOptions, "Suite"], Backend]
 
@@ -66,7 +67,7 @@ class Outcome:
 def run(
     options: RunOptions,
     suite: Suite,
-    samples: Sequence[Sample | PageSample],
+    samples: Sequence[Sample],
     *,
     open_backend: OpenBackend,
     progress: Progress,
@@ -111,12 +112,9 @@ def run(
         )
         session = Session(
             claim=claim,
-            suite=suite,
             samples={sample.sample_id: sample for sample in chosen},
-            backend=backend,
-            reader=pages.reader(suite, backend, run_folder=claim.run.path, clock=clocks.monotonic_ns)
-            if pages
-            else None,
+            readers=_readers(suite, backend, pages, run_folder=claim.run.path, clock=clocks.monotonic_ns),
+            settle=backend.settle,
             session_id=uuid.uuid4().hex,
             progress=progress,
             clocks=clocks,
@@ -134,7 +132,18 @@ def run(
     )
 
 
-def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample | PageSample]) -> Summary:
+def _readers(
+    suite: Suite, backend: Backend, pages: PageSetup | None, *, run_folder: Path, clock: Callable[[], int]
+) -> dict[SampleTask, SampleReader]:
+    """Who reads the samples of each task."""
+    crops = CropReader(suite=suite, backend=backend)
+    readers: dict[SampleTask, SampleReader] = dict.fromkeys(TASKS, crops)
+    if pages is not None:
+        readers["page"] = pages.reader(suite, backend, run_folder=run_folder, clock=clock)
+    return readers
+
+
+def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample]) -> Summary:
     """Score a finished run again from its records and rewrite its summary; no model is touched."""
     run_folder = RunDirectory(run_dir)
     manifest = run_folder.manifest()
@@ -155,7 +164,7 @@ def write_results(
     run_folder: RunDirectory,
     manifest: Manifest,
     pairs: Mapping[PairKey, Mapping[str, GenRecord]],
-    samples: Sequence[Sample | PageSample],
+    samples: Sequence[Sample],
     *,
     scorers: ScorerSet,
     reuse: bool,
@@ -185,7 +194,7 @@ def write_results(
 def build_manifest(
     options: RunOptions,
     suite: Suite,
-    samples: Sequence[Sample | PageSample],
+    samples: Sequence[Sample],
     info: BackendInfo,
     *,
     environment: dict[str, JsonValue],
@@ -221,7 +230,7 @@ def build_manifest(
 def build_identity(
     options: RunOptions,
     suite: Suite,
-    samples: Sequence[Sample | PageSample],
+    samples: Sequence[Sample],
     info: BackendInfo,
     *,
     pages: PageSetup | None = None,

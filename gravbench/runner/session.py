@@ -8,20 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pydantic import JsonValue, ValidationError
 
 from gravbench.arms import batch_of
 from gravbench.errors import GravbenchError
-from gravbench.pages.reader import PageReader, PageReading
-from gravbench.pages.regions import PageSample
-from gravbench.protocols import Backend
+from gravbench.pages.reader import PageReading
 from gravbench.records import SampleTask, Trace
 from gravbench.runner.folder import Claim
-from gravbench.runner.pages import budget_of, prompt_sha
 from gravbench.runner.plan import planned_groups
-from gravbench.runner.reading import Answering
+from gravbench.runner.reading import Answering, SampleReader
+from gravbench.scorers.contract import Sample
 from gravbench.store.predictions import write_markdown
 from gravbench.store.rundir import EventLog, PairKey, complete_pairs, is_failed, next_attempts
 from gravbench.store.schema import (
@@ -34,10 +32,6 @@ from gravbench.store.schema import (
     record_bytes,
     sha256_text,
 )
-
-if TYPE_CHECKING:
-    from gravbench.suites.manifest import Suite
-    from gravbench.suites.samples import Sample
 
 HEARTBEAT_S = 2.0
 WARM_UP_TRIES = 3
@@ -65,10 +59,10 @@ class Session:
     """Work on one claimed folder. `run` returns the finished pairs."""
 
     claim: Claim
-    suite: Suite
-    samples: Mapping[str, Sample | PageSample]
-    backend: Backend
-    reader: PageReader | None = None
+    samples: Mapping[str, Sample]
+    readers: Mapping[SampleTask, SampleReader]
+    settle: Callable[[], None]
+    """Called between requests, outside every clock."""
     session_id: str
     progress: Progress
     clocks: Clocks
@@ -96,13 +90,7 @@ class Session:
         self._done = len(manifest.plan) - sum(len(group) for group in pending)
         self._failed = sum(r.status != "ok" for key in pairs.keys() - retried for r in pairs[key].values())
         self._events = EventLog(run)
-        self._answering = Answering(
-            suite=self.suite,
-            samples=self.samples,
-            backend=self.backend,
-            reader=self.reader,
-            log=self._log,
-        )
+        self._answering = Answering(samples=self.samples, readers=self.readers, log=self._log)
         try:
             self._log(
                 "session", {"session_id": self.session_id, "resumed": self.claim.resumed, "torn": list(torn)}
@@ -149,7 +137,7 @@ class Session:
                         self._failed += record.status != "ok"
                         self.progress.advance()
                         self._beat("generating")
-                    self.backend.settle()
+                    self.settle()
                 pairs.update(found)
         finally:
             writer.close()
@@ -178,7 +166,7 @@ class Session:
         for entries in _by_arm(max(crops, key=len)) if crops else ():
             if batch_of(entries[0].arm) > 1:
                 self._answering.answer(entries)
-        self.backend.settle()
+        self.settle()
         self._log("warm_up", {"requests": len(warm)})
 
     def _records(self, entries: Sequence[PlanEntry], attempts: Mapping[PairKey, int]) -> Iterator[GenRecord]:
@@ -194,6 +182,7 @@ class Session:
         self, entry: PlanEntry, reading: PageReading, *, attempt: int, submit_ns: int, done_ns: int
     ) -> GenRecord:
         sample, generation = self.samples[entry.sample_id], reading.generation
+        reader = self._answering.reader_of(sample)
 
         def record(status: GenStatus, error: GenError | None, trace: Trace | None) -> GenRecord:
             return GenRecord(
@@ -207,8 +196,8 @@ class Session:
                 task=sample.task,
                 suite_sha=self.claim.manifest.identity.suite_sha,
                 input_sha=sample.image_sha256,
-                prompt_sha=prompt_sha(self.suite, sample),
-                max_new_tokens=budget_of(self.suite, sample, reading.detail),
+                prompt_sha=reader.prompt_sha(sample),
+                max_new_tokens=reader.budget(sample, reading),
                 status=status,
                 error=error,
                 stop_reason=generation.stop_reason,
