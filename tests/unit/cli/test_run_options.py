@@ -72,7 +72,7 @@ EVERYTHING = RunOptions(
     dtype="float16", out=Path("o"), limit=3, data=Path("d"), layout="whitespace", seed=5, threads=2,
     repeats=3,
     max_errors=ErrorLimit(count=7), fresh=True, stratify="layout", pages="p*", allow_drift=("suite",),
-    layout_model="l",
+    layout_model="l", retry_failed=True,
 )  # fmt: skip
 
 
