@@ -13,8 +13,8 @@ MAX_TAGS = 1_000_000
 """`<` of a page with tables."""
 MAX_RESCANS = 2_000_000_000
 """Characters that unclosed declarations and tags may make the parser read again and again."""
-MAX_DEPTH_WORK = 50_000_000
-"""Open elements times tags: the parser walks up its open elements."""
+MAX_VISITS = 5_000_000
+"""Elements and texts visited while a page's tables are read; nested ones are visited again and again."""
 
 
 def has_tables(raw: str) -> bool:
@@ -34,18 +34,30 @@ def parse_html(raw: str) -> BeautifulSoup:
     return BeautifulSoup(raw, "html.parser")
 
 
-def descendants(tag: Tag, names: frozenset[str]) -> Iterator[Tag]:
-    """Elements of these names inside `tag`, in document order."""
-    for element in tag.descendants:
-        if isinstance(element, Tag) and element.name in names:
-            yield element
+class Visits:
+    """Walks over one page, counted together."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VISITS
+
+    def spend(self, visits: int) -> None:
+        self._left -= visits
+        if self._left < 0:
+            raise OverLimitError(f"reading the tables of a page takes more than {MAX_VISITS} visits")
+
+    def below(self, tag: Tag, names: frozenset[str]) -> Iterator[Tag]:
+        """Elements of these names inside `tag`, in document order."""
+        for element in tag.descendants:
+            self.spend(1)
+            if isinstance(element, Tag) and element.name in names:
+                yield element
 
 
-def cell_text(cell: Tag) -> str:
+def cell_text(cell: Tag, visits: Visits) -> str:
     """Text without separators, `br` as a line end, stripped."""
     contents = cell.contents
     if len(contents) == 1 and type(contents[0]) is NavigableString:
         return contents[0].strip()
-    for line_break in list(descendants(cell, frozenset(["br"]))):
+    for line_break in list(visits.below(cell, frozenset(["br"]))):
         line_break.replace_with("\n")
     return cell.get_text().strip()

@@ -11,7 +11,7 @@ from typing import Any
 
 from bs4.element import Tag
 
-from gravbench.olmocr.html_source import cell_text, descendants, has_tables, parse_html
+from gravbench.olmocr.html_source import Visits, cell_text, has_tables, parse_html
 from gravbench.olmocr.tables import MAX_CELLS, markdown_rows
 from gravbench.olmocr.verdict import OverLimitError
 
@@ -115,10 +115,10 @@ def html_graphs(raw: str) -> list[TableGraph]:
     if not has_tables(raw):
         return []
     graphs = []
-    left = MAX_CELLS
-    for element in descendants(parse_html(raw), frozenset(["table"])):
-        rows = list(descendants(element, frozenset(["tr"])))
-        placing = _Placing(len(rows), left)
+    left, visits = MAX_CELLS, Visits()
+    for element in visits.below(parse_html(raw), frozenset(["table"])):
+        rows = list(visits.below(element, frozenset(["tr"])))
+        placing = _Placing(len(rows), left, visits)
         for row in rows:
             placing.add(
                 [cell for cell in row.children if isinstance(cell, Tag) and cell.name in ("th", "td")]
@@ -141,12 +141,12 @@ def _span(cell: Tag, name: str) -> int:
 class _Placing:
     """Cells put on the grid, row by row."""
 
-    def __init__(self, n_rows: int, left: int) -> None:
+    def __init__(self, n_rows: int, left: int, visits: Visits) -> None:
         self.cells: dict[Place, str] = {}
         self.headings: set[Place] = set()
         self.grid: list[dict[int, Place]] = []
         self.left = left
-        self._n_rows = n_rows
+        self._n_rows, self._visits = n_rows, visits
         self._covered: dict[int, tuple[Place, int]] = {}  # column -> cell from above, rows it still takes
 
     def add(self, cells: Sequence[Tag]) -> None:
@@ -159,7 +159,7 @@ class _Placing:
                 self._keep(line, c, from_above.pop(c))
                 c += 1
             place = (r, c)
-            self.cells[place] = cell_text(cell)
+            self.cells[place] = cell_text(cell, self._visits)
             if cell.name == "th" or cell.find_parent("thead") is not None:
                 self.headings.add(place)
             to_end = str(cell.get("rowspan", "")).strip() == "0"

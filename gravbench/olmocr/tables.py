@@ -13,7 +13,7 @@ from typing import Any
 
 from bs4.element import NavigableString, PageElement, Tag
 
-from gravbench.olmocr.html_source import cell_text, descendants, has_tables, parse_html
+from gravbench.olmocr.html_source import Visits, cell_text, has_tables, parse_html
 from gravbench.olmocr.verdict import OverLimitError, PageError
 
 MAX_CELLS = 2_000_000
@@ -103,12 +103,12 @@ def html_tables(raw: str) -> list[Table]:
     if not has_tables(raw):
         return []
     soup = parse_html(raw)
-    budget = _Budget()
+    budget, visits = _Budget(), Visits()
     found = []
-    for element in descendants(soup, frozenset(["table"])):
-        rows = list(descendants(element, _ROW))
+    for element in visits.below(soup, frozenset(["table"])):
+        rows = list(visits.below(element, _ROW))
         if rows:
-            found.append(_Reader(element, rows, budget).read())
+            found.append(_Reader(element, rows, budget, visits).read())
     return found
 
 
@@ -147,8 +147,8 @@ def _span(cell: Tag, name: str) -> int:
 class _Reader:
     """One HTML table, row by row."""
 
-    def __init__(self, element: Tag, rows: list[Tag], budget: _Budget) -> None:
-        self._element, self._rows, self._budget = element, rows, budget
+    def __init__(self, element: Tag, rows: list[Tag], budget: _Budget, visits: Visits) -> None:
+        self._element, self._rows, self._budget, self._visits = element, rows, budget, visits
         self._table = Table()
         self._grid: dict[tuple[int, int], str] = {}
         self._wide: dict[str, list[int]] = {}
@@ -166,14 +166,14 @@ class _Reader:
         return table
 
     def _mark_thead(self) -> None:
-        head = next(descendants(self._element, frozenset(["thead"])), None)
+        head = next(self._visits.below(self._element, frozenset(["thead"])), None)
         if head is None:
             return
         try:
             first: dict[Any, int] = {}
             for number, row in enumerate(self._rows):
                 first.setdefault(_key(row), number)
-            for row in descendants(head, _ROW):
+            for row in self._visits.below(head, _ROW):
                 self._table.header_rows.add(first[_key(row)])
         except RecursionError:
             raise OverLimitError("table rows nested too deeply to compare") from None
@@ -181,11 +181,11 @@ class _Reader:
     def _row(self, r: int, row: Tag) -> list[str]:
         out: list[str] = []
         c = 0
-        for cell in list(descendants(row, _CELL)):
+        for cell in list(self._visits.below(row, _CELL)):
             while (r, c) in self._grid:
                 out.append(self._grid[r, c])
                 c += 1
-            text = cell_text(cell)
+            text = cell_text(cell, self._visits)
             rs, cs = _span(cell, "rowspan"), _span(cell, "colspan")
             out.append(text)
             rows = range(r, min(r + rs, len(self._rows)))

@@ -122,6 +122,7 @@ HOSTILE = 200_000
     [
         "<table>" + "<!--" * (HOSTILE // 4),
         "<table>" + "<a " * (HOSTILE // 3),
+        "<table><tr>" + "<td><table><tr>" * 1_000,
         '<table><tr><td colspan="99999999">a</td></tr></table>',
         "<table><tr>" + '<th rowspan="2000">a</th>' * 1100 + "</tr>" + "<tr></tr>" * 2_000 + "</table>",
     ],
