@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import chain
 
 import numpy as np
 
@@ -217,18 +218,30 @@ def _columns(metric: str, base: UnitScores, own: UnitScores) -> Floats:
             one = mine or theirs
             assert one is not None
             if one.task != "page" or _same_text(metric, a, b):
-                raise _one_sided(f"sample {one.sample_id!r}", metric)
+                raise _one_sided(f"sample {one.sample_id!r}", metric, a, b)
         for side, score in enumerate((mine, theirs)):
             if score is not None and score.value is not None:
                 rows[index, 2 * side : 2 * side + 2] = points(metric, score.value), 1.0
     if rows[:, 1].any() != rows[:, 3].any():
-        raise _one_sided("all samples", metric)
+        raise _one_sided("all samples", metric, list(chain(*base)), list(chain(*own)))
     return rows
 
 
-def _one_sided(what: str, metric: str) -> NotComparableError:
+def _one_sided(
+    what: str, metric: str, base: Sequence[ScoreRecord], own: Sequence[ScoreRecord]
+) -> NotComparableError:
+    """With the reason that the side without a value gives."""
+    sides = {"first": base, "second": own}
+    absent = {
+        side: next((s.reason for s in scores if s.metric == metric and s.value is None and s.reason), None)
+        for side, scores in sides.items()
+        if not any(s.metric == metric and s.value is not None for s in scores)
+    }
+    why = "; ".join(f"on the {side} because {reason}" for side, reason in absent.items() if reason)
     return NotComparableError(
-        f"{what}: {metric} is scored on one side only", hint="Score both sides with the same scorer."
+        f"{what}: {metric} is scored on one side only" + (f", not {why}" if why else ""),
+        hint="Score both sides with the same scorer on a machine that has its tools: `gravbench doctor` "
+        "names what is missing, `gravbench score RUN` scores a run again.",
     )
 
 

@@ -5,6 +5,7 @@ Other tools may rely on it. A key that is absent was not measured. Fields are on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +22,7 @@ from gravbench.analysis.loaded import (
     Unit,
     data_losses,
     design_for,
+    named,
     plain_facts,
     score_notes,
 )
@@ -48,6 +50,8 @@ class TaskSummary(Record):
 
     n_samples: int
     quality: dict[str, float]
+    scored: dict[str, int] = Field(default_factory=dict)
+    """Metric -> scored samples, failed ones among them: what `quality` is the mean of."""
     counters: CounterSummary
     identical_to_ar: Identity | None = None
     speedup: Speedups | None = None
@@ -187,6 +191,7 @@ def build_summary(
             *data_losses(manifest.protocol),
             *_model_warnings(manifest),
             *_warnings(strategies, failed=failed, failures=failures, n_samples=n_samples),
+            *_looping(run.units, arms),
         ),
         run_id=manifest.run_id,
         run_dir=run_dir,
@@ -244,6 +249,7 @@ def _task(
     return TaskSummary(
         n_samples=len({unit.sample_id for unit in units}),
         quality=run.quality_of(scores),
+        scored=_scored(scores),
         counters=summarise_counters(records),
         identical_to_ar=count_identical(against) if against else None,
         speedup=_speedups(arm, run, rows, base=bases.speed) if bases.speed and units else None,
@@ -319,8 +325,22 @@ def _warnings(
                 f"{arm}: {strategy.differing_repeats} of {n_samples} "
                 "samples have other tokens in another repeat"
             )
-        if counters.loops:
-            found.append(f"{arm}: {counters.loops} outputs contain a repetition loop")
+    return found
+
+
+def _scored(scores: Iterable[ScoreRecord]) -> dict[str, int]:
+    samples = {(score.metric, score.sample_id) for score in scores if score.value is not None}
+    return dict(sorted(Counter(metric for metric, _ in samples).items()))
+
+
+def _looping(units: Sequence[Unit], arms: Sequence[str]) -> list[str]:
+    """Samples whose output repeats itself, by strategy: the first three by name and how many more."""
+    found = []
+    for arm in arms:
+        looping = [unit.sample_id for unit in units if unit.records[arm].loop_flag]
+        if looping:
+            ids = named(list(dict.fromkeys(looping)))
+            found.append(f"{arm}: {len(looping)} outputs contain a repetition loop: {ids}")
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 from rich.console import RenderableType
@@ -86,7 +86,18 @@ def _quality(summary: Summary) -> Table:
         (arm(name), *(_value(m, s.quality) for m in metrics), _identical(s), f"{s.failed}/{s.n_samples}")
         for name, s in summary.strategies.items()
     ]
-    return table("quality", columns, rows)
+    return table("quality", columns, [*rows, *_scored_of(summary, metrics, more=2)])
+
+
+def _scored_of(summary: Summary, metrics: Sequence[Metric], *, before: int = 0, more: int = 0) -> Rows:
+    """A row that says how many samples each value is the mean of; none where nothing was scored."""
+    counts = [s.scored for s in summary.strategies.values()]
+    if not metrics or not any(counts):
+        return []
+    cells = [
+        "" if m.parts else " ".join(dict.fromkeys(str(c.get(m.name, 0)) for c in counts)) for m in metrics
+    ]
+    return [("scored", *[""] * before, *cells, *[""] * more)]
 
 
 def _value(metric: Metric, quality: Mapping[str, float]) -> str:
@@ -176,7 +187,8 @@ def _official(summary: Summary) -> Table:
         (arm(name), str(s.by_task["page"].n_samples), *(_value(m, s.quality) for m in metrics))
         for name, s in summary.strategies.items()
     ]
-    return table("official page scores", ("strategy", "pages", *(m.heading for m in metrics)), rows)
+    columns = ("strategy", "pages", *(m.heading for m in metrics))
+    return table("official page scores", columns, [*rows, *_scored_of(summary, metrics, before=1)])
 
 
 def _stages(pages: Mapping[str, PagesSummary]) -> Table:

@@ -206,3 +206,14 @@ def test_composite_interval_covers_the_truth() -> None:
         found = differences(base, own, resamples=300)["crops_overall"]
         hits += found.low <= -1 / 3 <= found.high
     assert 0.91 <= hits / trials <= 0.99
+
+
+def test_a_metric_without_a_value_on_one_side_says_why_and_what_to_do() -> None:
+    base = [scored("text", 0.2)]
+    own = [tuple(s.model_copy(update={"value": None, "reason": "xelatex is missing"}) for s in base[0])]
+    with pytest.raises(NotComparableError) as error:
+        quality_differences(base, own, design=design_of(["0"], ["text"]), seed=0, resamples=200)
+    assert "text_ned is scored on one side only, not on the second because xelatex is missing" in str(
+        error.value
+    )
+    assert "gravbench doctor" in (error.value.hint or "")

@@ -101,3 +101,24 @@ def test_plain_progress_tells_what_is_left() -> None:
         "gravbench: 3/4 generations, about 10 s left",
         "gravbench: 4/4 generations, about 0 s left",
     ]
+
+
+def test_every_quality_says_how_many_samples_it_is_the_mean_of(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Failed samples are among them."""
+    failing = frozenset({"text-000"})
+    summary = run_fake(tmp_path / "r", samples=12, backend=FakeBackend(failing=failing)).summary
+    assert summary.strategies["ar"].scored == {
+        "formula_ned": 4,
+        "formula_tree": 4,
+        "table_teds": 4,
+        "text_ned": 4,
+    }
+    text = " ".join(rendered(summary).split())
+    assert "scored 4 4 4 4" in text
+    assert "1/12" in text
+
+
+def test_failed_and_looping_samples_are_named_three_at_most_with_how_many_more(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    failing = frozenset(f"text-{i:03d}" for i in range(0, 12, 3)) | {"table-001"}
+    summary = run_fake(tmp_path / "r", samples=12, backend=FakeBackend(failing=failing)).summary
+    assert "and 2 more failed samples" in summary.warnings
