@@ -13,7 +13,7 @@ from gravbench.options import RunOptions
 from gravbench.pages.reader import PageReader
 from gravbench.pages.regions import LayoutProvider
 from gravbench.protocols import Backend
-from gravbench.runner.reading import RegionsReader
+from gravbench.runner.readers import RegionsReader
 from gravbench.scorers.contract import Sample
 from gravbench.store.schema import sha256_of
 

@@ -33,7 +33,7 @@ from gravbench.runner.pages import (
     references_sha,
 )
 from gravbench.runner.plan import order_plan
-from gravbench.runner.reading import CropReader, SampleReader
+from gravbench.runner.readers import CropReader, SampleReader
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.runner.strategies import as_arms
 from gravbench.scorers.contract import Sample

@@ -18,7 +18,7 @@ from gravbench.pages.reader import PageReading
 from gravbench.records import SampleTask, Trace
 from gravbench.runner.folder import Claim
 from gravbench.runner.plan import planned_groups
-from gravbench.runner.reading import Answering, SampleReader
+from gravbench.runner.readers import Answering, SampleReader
 from gravbench.scorers.contract import Sample
 from gravbench.store.predictions import write_markdown
 from gravbench.store.rundir import EventLog, PairKey, complete_pairs, is_failed, next_attempts

@@ -20,7 +20,7 @@ from gravbench.scorers.registry import SCORERS
 from gravbench.store.schema import sha256_of
 from gravbench.suites.samples import Sample, contained_path, describe_fault, read_samples
 
-__all__ = ["Manifest", "Sample", "Suite", "list_suites", "load_samples", "load_suite"]
+__all__ = ["Sample", "Suite", "SuiteManifest", "list_suites", "load_samples", "load_suite"]
 
 MAX_MANIFEST_BYTES = 1024 * 1024
 DIGEST = r"^[0-9a-f]{64}$"
@@ -67,7 +67,7 @@ class PageSet(Record):
         return self
 
 
-class Manifest(Record):
+class SuiteManifest(Record):
     """The keys of a suite's TOML file; `data` is relative to its folder, an empty `select` means all.
 
     `crops` suites have samples of their own and may add pages; `pages` suites have pages alone; `page-crops`
@@ -89,14 +89,14 @@ class Manifest(Record):
     max_new_tokens: dict[Task, Positive]
 
     @model_validator(mode="after")
-    def _same_tasks(self) -> Manifest:
+    def _same_tasks(self) -> SuiteManifest:
         if not self.prompts or set(self.max_new_tokens) != set(self.prompts):
             named = [sorted(table) for table in (self.prompts, self.max_new_tokens)]
             raise ValueError(f"prompts and max_new_tokens must name the same tasks, not {named}")
         return self
 
     @model_validator(mode="after")
-    def _kind_has_its_data(self) -> Manifest:
+    def _kind_has_its_data(self) -> SuiteManifest:
         own = bool(self.data), bool(self.annotation_sha256)
         if self.kind == "crops" and own != (True, True):
             raise ValueError("a crops suite needs data and annotation_sha256")
@@ -112,7 +112,7 @@ class Manifest(Record):
         return self
 
 
-class Suite(Manifest):
+class Suite(SuiteManifest):
     """A manifest with the place it was read from."""
 
     manifest_path: str
@@ -237,7 +237,7 @@ def _read(path: Path) -> Suite:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as fault:
         raise DataError(f"{path}: not a TOML file: {fault}", hint="correct the manifest") from fault
     try:
-        manifest = Manifest.model_validate(values)
+        manifest = SuiteManifest.model_validate(values)
     except ValidationError as fault:
         location = fault.errors(include_url=False)[0]["loc"]
         key = str(location[0]) if location else ""
