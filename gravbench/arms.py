@@ -8,6 +8,8 @@ on the batch, so any `ar` arm will do for identity and quality. Speed does: the 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
 
 from gravbench.errors import UsageError
 
@@ -16,58 +18,80 @@ BATCH = "batch"
 MAX_BATCH = 1024
 
 
-def split_arm(arm: str) -> tuple[str, dict[str, str]]:
-    """Id and options of an arm; `UsageError` where an option is not written `option=value`, or twice."""
-    name, colon, tail = arm.partition(":")
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """An arm, read once. `options` are all of them, in the order written, `batch` and `block` included."""
+
+    text: str
+    strategy: str
+    """The strategy's id."""
+    options: tuple[tuple[str, str], ...]
+    batch: int
+    """Requests that decode together."""
+    block: int | None
+    """The block size the arm asks for; `None` when it asks for none."""
+
+    @property
+    def is_ar(self) -> bool:
+        """Whether it is plain autoregression, at whatever batch size."""
+        return self.strategy == AR
+
+
+@lru_cache(maxsize=1024)
+def parse_arm(text: str) -> Arm:
+    """`UsageError` where an option is not written `option=value`, or twice, or a batch is not 1 to 1024."""
+    name, colon, tail = text.partition(":")
     options: dict[str, str] = {}
     for part in tail.split(",") if colon else ():
         key, equals, value = part.partition("=")
         if not (key and equals and value):
-            raise UsageError(f"strategy '{arm}': expected option=value, got '{part}'")
+            raise UsageError(f"strategy '{text}': expected option=value, got '{part}'")
         if key in options:
-            raise UsageError(f"strategy '{arm}': option '{key}' is given twice")
+            raise UsageError(f"strategy '{text}': option '{key}' is given twice")
         options[key] = value
-    return name, options
+    batch = _number(options.get(BATCH, "1"))
+    if batch is None or not 1 <= batch <= MAX_BATCH:
+        raise UsageError(
+            f"strategy '{text}': batch is '{options[BATCH]}', expected an integer from 1 to {MAX_BATCH}",
+            hint="for example selfspec:batch=4",
+        )
+    return Arm(text, name, tuple(options.items()), batch, _number(options.get("block", "")))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
 
 
 def batch_of(arm: str) -> int:
-    """Requests that decode together, 1 by default; `UsageError` unless 1 to 1024."""
-    value = split_arm(arm)[1].get(BATCH, "1")
-    size = int(value) if value.isascii() and value.isdigit() and len(value) < 9 else 0
-    if not 1 <= size <= MAX_BATCH:
-        raise UsageError(
-            f"strategy '{arm}': batch is '{value}', expected an integer from 1 to {MAX_BATCH}",
-            hint="for example selfspec:batch=4",
-        )
-    return size
+    """Requests of an arm that decode together, 1 by default."""
+    return parse_arm(arm).batch
 
 
 def with_batch(arm: str, size: int) -> str:
     """`arm` at a batch size of `size`, unless it names one itself; a size of 1 is not written."""
-    if size == 1 or BATCH in split_arm(arm)[1]:
+    if size == 1 or BATCH in dict(parse_arm(arm).options):
         return arm
     return f"{arm}{',' if ':' in arm else ':'}{BATCH}={size}"
 
 
 def without_batch(arm: str) -> str:
     """`arm` as it reads at a batch size of 1."""
-    name, options = split_arm(arm)
-    kept = ",".join(f"{key}={value}" for key, value in options.items() if key != BATCH)
-    return f"{name}:{kept}" if kept else name
+    read = parse_arm(arm)
+    kept = ",".join(f"{key}={value}" for key, value in read.options if key != BATCH)
+    return f"{read.strategy}:{kept}" if kept else read.strategy
 
 
 def is_ar(arm: str) -> bool:
     """Whether the arm is plain autoregression, at whatever batch size."""
-    return split_arm(arm)[0] == AR
+    return parse_arm(arm).is_ar
 
 
 def canonical(arm: str) -> str:
     """The one spelling of an arm: options by name and `batch` last, whole numbers without leading zeros, a
     batch of 1 left out."""
-    name, options = split_arm(arm)
-    size = batch_of(arm)
-    kept = ",".join(f"{key}={_plain(value)}" for key, value in sorted(options.items()) if key != BATCH)
-    return with_batch(f"{name}:{kept}" if kept else name, size)
+    read = parse_arm(arm)
+    kept = ",".join(f"{key}={_plain(value)}" for key, value in sorted(read.options) if key != BATCH)
+    return with_batch(f"{read.strategy}:{kept}" if kept else read.strategy, read.batch)
 
 
 def _plain(value: str) -> str:

@@ -23,6 +23,8 @@ class BackendInfo(Record):
     mask_token_id: int | None
     block_size: int | None
     """Block size the checkpoint was trained with; `None` when it cannot draft."""
+    cuda_graphs: bool = False
+    """Whether decode forwards are recorded and replayed."""
     warnings: tuple[str, ...] = ()
 
 

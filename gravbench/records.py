@@ -6,12 +6,19 @@ Counter names are those of the decoding literature, never a bare "acceptance len
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Task = Literal["text", "table", "formula"]
 StopReason = Literal["eos", "length", "error"]
+
+ForwardKind = Literal["draft", "verify", "denoise", "cache_write", "head"]
+"""What a decode forward is counted as; `head` is one of a small head beside the model."""
+
+MODEL_KINDS: tuple[ForwardKind, ...] = ("draft", "verify", "denoise", "cache_write")
+FORWARD_KINDS: tuple[ForwardKind, ...] = (*MODEL_KINDS, "head")
 
 TASKS: tuple[Task, ...] = ("text", "table", "formula")
 
@@ -45,16 +52,91 @@ class Request(Record):
     sample_id: str
     task: Task
     image_path: str
+    prompt: str | None = None
+    """What the model is asked; `None`: the backend's own prompt for the task."""
     max_new_tokens: int = Field(ge=1)
 
 
 class Rounds(Record):
-    """Per-round counts, one entry a round, columnar. An AR step is a round that offers 0 and commits 1."""
+    """What each round did, one entry a round, columnar. An AR round offers 0 and commits 1."""
 
     offered: tuple[int, ...] = ()
+    """Drafts that were verified; of a tree, its nodes without the root."""
     accepted: tuple[int, ...] = ()
+    """Drafts the verifier agreed with, never reduced by truncation."""
     committed: tuple[int, ...] = ()
-    forwards: tuple[int, ...] = ()
+    """Tokens that survived EOS and budget: first the seeds, then drafts, then the verifier's own."""
+    seeds: tuple[int, ...] = ()
+    """Exact tokens that stood before the drafts; 0 for a round that is not seeded."""
+    extra: tuple[int, ...] = ()
+    """committed <= accepted + extra: 1 for chains and trees, 2 for `selfspec`, K + 1 for K edit passes."""
+    forwards: dict[ForwardKind, tuple[int, ...]] = Field(default_factory=dict)
+    """Forwards by kind; kinds that the request never made are left out."""
+    nodes: tuple[int, ...] | None = None
+    """Rows of the candidate tree, root included; `None` where rounds build none."""
+
+    @model_validator(mode="after")
+    def _rounds_are_possible(self) -> Rounds:
+        columns = (self.accepted, self.committed, self.seeds, self.extra, *self.forwards.values())
+        lengths = {len(column) for column in (*columns, self.nodes or self.offered)}
+        if lengths != {len(self.offered)}:
+            raise ValueError(f"rounds has columns of lengths {sorted({*lengths, len(self.offered)})}")
+        counts = zip(self.offered, self.accepted, self.committed, self.seeds, self.extra, strict=True)
+        for offered, accepted, committed, seeds, extra in counts:
+            if (
+                not 0 <= accepted <= offered
+                or not 0 <= committed <= accepted + extra
+                or not 0 <= seeds <= extra
+            ):
+                raise ValueError(
+                    f"impossible round: offered {offered}, accepted {accepted}, committed {committed}, "
+                    f"seeds {seeds}, extra {extra}"
+                )
+        return self
+
+    @property
+    def count(self) -> int:
+        """How many rounds there are."""
+        return len(self.offered)
+
+    @property
+    def model_forwards(self) -> tuple[int, ...]:
+        """Full-model forwards of each round; those of a small head are not in it."""
+        kinds = [column for kind, column in self.forwards.items() if kind != "head"]
+        return tuple(map(sum, zip(*kinds, strict=True))) if kinds else (0,) * self.count
+
+    def part(self, start: int, stop: int) -> Rounds:
+        """Rounds `start` to `stop`, the latter left out."""
+        cut = slice(start, stop)
+        return Rounds(
+            offered=self.offered[cut],
+            accepted=self.accepted[cut],
+            committed=self.committed[cut],
+            seeds=self.seeds[cut],
+            extra=self.extra[cut],
+            forwards={kind: column[cut] for kind, column in self.forwards.items()},
+            nodes=None if self.nodes is None else self.nodes[cut],
+        )
+
+
+def joined_rounds(parts: Sequence[Rounds | None]) -> Rounds | None:
+    """Rounds one after another; `None` when those of any part are hidden."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    kinds = [kind for kind in FORWARD_KINDS if any(kind in part.forwards for part in known)]
+    trees = any(part.nodes is not None for part in known)
+    return Rounds(
+        offered=tuple(n for part in known for n in part.offered),
+        accepted=tuple(n for part in known for n in part.accepted),
+        committed=tuple(n for part in known for n in part.committed),
+        seeds=tuple(n for part in known for n in part.seeds),
+        extra=tuple(n for part in known for n in part.extra),
+        forwards={
+            kind: tuple(n for p in known for n in p.forwards.get(kind, (0,) * p.count)) for kind in kinds
+        },
+        nodes=tuple(n for p in known for n in p.nodes or (0,) * p.count) if trees else None,
+    )
 
 
 class Counters(Record):
@@ -80,13 +162,17 @@ class Counters(Record):
     rows_verify: int = 0
     rows_denoise: int = 0
     rows_cache_write: int = 0
+    rows_head: int = 0
     draft_offered: int = 0
     draft_accepted: int = 0
     ar_tokens: int = 0
     tokens_discarded_after_stop: int = 0
     kv_rows_freed: int = 0
+    tree_nodes: int = 0
     prompt_tokens: int = 0
     vision_tokens: int = 0
+    own: dict[str, float] = Field(default_factory=dict)
+    """Counts that the strategy alone keeps, by name."""
 
     @property
     def decode_tokens(self) -> int:
@@ -97,6 +183,16 @@ class Counters(Record):
     def decode_forwards(self) -> int:
         """Full-model forwards of every decode kind; prefill, vision and small heads are not in it."""
         return self.fwd_draft + self.fwd_verify + self.fwd_denoise + self.fwd_cache_write
+
+
+def summed_counters(parts: Sequence[Counters]) -> Counters:
+    """Counts of several requests as one."""
+    names = [name for name in Counters.model_fields if name != "own"]
+    own: dict[str, float] = {}
+    for part in parts:
+        for name, amount in part.own.items():
+            own[name] = own.get(name, 0) + amount
+    return Counters(**{name: sum(getattr(part, name) for part in parts) for name in names}, own=own)
 
 
 class Times(Record):
@@ -112,35 +208,44 @@ class Times(Record):
     prefill_ns: int | None = None
     draft_ns: int | None = None
     verify_ns: int | None = None
+    denoise_ns: int | None = None
+    cache_write_ns: int | None = None
+    head_ns: int | None = None
     decode_ns: int | None = None
     total_ns: int | None = None
     forward_share: float | None = None
 
 
 class Trace(Record):
-    """Counters, per-round log and times of one request, cross-checked when built."""
+    """Counters, per-round log and times of one request, cross-checked when built.
+
+    `rounds` is `None` when the engine hides them: then its totals stand alone.
+    """
 
     counters: Counters
-    rounds: Rounds
+    rounds: Rounds | None
     times: Times
 
     @model_validator(mode="after")
     def _adds_up(self) -> Trace:
         r, c = self.rounds, self.counters
-        lengths = {len(r.offered), len(r.accepted), len(r.committed), len(r.forwards)}
-        if lengths != {c.rounds}:
-            raise ValueError(
-                f"rounds has columns of lengths {sorted(lengths)}, counters.rounds is {c.rounds}"
-            )
-        if sum(r.committed) != c.decode_tokens:
-            raise ValueError(f"rounds commit {sum(r.committed)} tokens, decode tokens are {c.decode_tokens}")
-        for offered, accepted, committed in zip(r.offered, r.accepted, r.committed, strict=True):
-            if not 0 <= accepted <= offered or not 0 <= committed <= accepted + 2:
-                raise ValueError(
-                    f"impossible round: offered {offered}, accepted {accepted}, committed {committed}"
-                )
-        if sum(r.forwards) != c.decode_forwards:
-            raise ValueError(f"rounds make {sum(r.forwards)} forwards, counters say {c.decode_forwards}")
+        if not 0 <= c.draft_accepted <= c.draft_offered:
+            raise ValueError(f"counters accept {c.draft_accepted} of {c.draft_offered} offered drafts")
+        if r is None:
+            return self
+        if r.count != c.rounds:
+            raise ValueError(f"{r.count} rounds are logged, counters.rounds is {c.rounds}")
+        for name, logged, counted in (
+            ("commit {} tokens, decode tokens are {}", r.committed, c.decode_tokens),
+            ("offer {} drafts, counters say {}", r.offered, c.draft_offered),
+            ("accept {} drafts, counters say {}", r.accepted, c.draft_accepted),
+            *(
+                (f"make {{}} {k} forwards, counters say {{}}", r.forwards.get(k, ()), getattr(c, f"fwd_{k}"))
+                for k in FORWARD_KINDS
+            ),
+        ):
+            if sum(logged) != counted:
+                raise ValueError("rounds " + name.format(sum(logged), counted))
         return self
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from gravbench.analysis.loaded import load_run
 from gravbench.analysis.pieces import pieces_of
+from gravbench.records import Counters
 
 if TYPE_CHECKING:
     from gravbench.store.schema import GenRecord
@@ -51,15 +52,24 @@ def _answer(record: GenRecord) -> dict[str, Any]:
         },
         "text": record.text,
         "error": None if record.error is None else f"{record.error.kind}: {record.error.message}",
-        **({} if trace is None else {**dict(trace.counters), **dict(trace.times)}),
+        **({} if trace is None else {**_counts(trace.counters), **dict(trace.times)}),
     }
 
 
+def _counts(counters: Counters) -> dict[str, Any]:
+    """Counters by name; `own_...` are those that the strategy alone keeps."""
+    shared = {name: value for name, value in counters if name != "own"}
+    return {**shared, **{f"own_{name}": value for name, value in counters.own.items()}}
+
+
 def _rounds(record: GenRecord) -> list[dict[str, Any]]:
-    """Empty for a failed answer."""
+    """Empty for a failed answer, and where an engine hides its rounds."""
     rows: list[dict[str, Any]] = []
     for piece in pieces_of(record) or ():
-        columns = {name: column for name, column in dict(piece.rounds).items() if isinstance(column, tuple)}
+        if piece.rounds is None:
+            continue
+        columns = {name: column for name, column in piece.rounds if isinstance(column, tuple)}
+        columns |= {f"fwd_{kind}": column for kind, column in piece.rounds.forwards.items()}
         for number, values in enumerate(zip(*columns.values(), strict=True)):
             keys = {key: getattr(record, key) for key in KEYS}
             rows.append(

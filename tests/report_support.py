@@ -14,7 +14,7 @@ from run_support import trace_of
 
 from gravbench.analysis.loaded import LoadedRun, SampleFacts, Unit
 from gravbench.analysis.run_analysis import AnalysisOptions
-from gravbench.records import Counters, Rounds, Times, Trace
+from gravbench.records import Counters, Times, Trace
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
@@ -158,9 +158,8 @@ def hidden_rounds_record(sample_id: str, arm: str, text: str) -> GenRecord:
     """What an engine that keeps its rounds to itself would leave: counts of tokens, no log, times."""
     whole = record_of(sample_id, arm, text)
     counters = Counters(tokens_out=len(whole.token_ids), rounds=0)
-    times = whole.trace.times if whole.trace else Times()
-    trace = Trace.model_construct(counters=counters, rounds=Rounds(), times=times)
-    return whole.model_copy(update={"trace": trace})
+    trace = Trace(counters=counters, rounds=None, times=whole.trace.times if whole.trace else Times())
+    return GenRecord.model_validate({**whole.model_dump(), "trace": trace})
 
 
 def loaded(

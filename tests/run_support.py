@@ -77,6 +77,25 @@ def spoken(sample_id: str, task: Task) -> str:
     return f"<table><tr><td>{text}</td></tr></table>" if task == "table" else text
 
 
+def rounds_of(
+    offered: Sequence[int], accepted: Sequence[int], committed: Sequence[int], *, seeds: int | None = None
+) -> Rounds:
+    """Rounds of draft and verify that a seed opens, or of one verify where nothing is offered."""
+    drafted = [int(n > 0) for n in offered]
+    opened = drafted if seeds is None else [seeds] * len(drafted)
+    return Rounds(
+        offered=tuple(offered),
+        accepted=tuple(accepted),
+        committed=tuple(committed),
+        seeds=tuple(opened),
+        extra=tuple(1 + n for n in opened),
+        forwards={
+            "verify": (1,) * len(drafted),
+            **({"draft": tuple(drafted)} if any(drafted) else {}),
+        },
+    )
+
+
 def trace_of(*, tokens_out: int, block: int, accepted: int, image_ns: int = 0) -> Trace:
     """AR (block 0) or draft-verify rounds that accept `accepted` drafts and commit two more."""
     left = tokens_out - 1
@@ -101,12 +120,7 @@ def trace_of(*, tokens_out: int, block: int, accepted: int, image_ns: int = 0) -
             draft_offered=sum(offers),
             draft_accepted=sum(accepts),
         ),
-        rounds=Rounds(
-            offered=tuple(offers),
-            accepted=tuple(accepts),
-            committed=tuple(commits),
-            forwards=(2 if block else 1,) * rounds,
-        ),
+        rounds=rounds_of(offers, accepts, commits),
         times=Times(
             image_ns=image_ns,
             prefill_ns=PREFILL_NS,

@@ -66,7 +66,7 @@ def _line(record: GenRecord, scores: Sequence[ScoreRecord]) -> dict[str, JsonVal
         "token_ids": list(record.token_ids),
         "text": record.text,
         "counters": trace.counters.model_dump(mode="json") if trace else None,
-        "rounds": trace.rounds.model_dump(mode="json") if trace else None,
+        "rounds": trace.rounds.model_dump(mode="json") if trace and trace.rounds else None,
         **({"page": page_without_clocks(record.page)} if record.page else {}),
         "scores": [
             {

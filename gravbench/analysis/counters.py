@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 
-from gravbench.records import Counters, Record, Trace
+from gravbench.records import Counters, Record, Trace, summed_counters
 from gravbench.store.schema import GenRecord
 
 FLOOR_ACCEPTED_PER_ROUND = 0.5
@@ -87,13 +86,13 @@ def acceptance(records: Iterable[GenRecord]) -> Acceptance | None:
     at_risk: Counter[int] = Counter()
     reached: Counter[int] = Counter()
     accepted_at: Counter[int] = Counter()
-    for (offered, accepted, committed, seeded), n in _rounds(records).items():
+    for (offered, accepted, committed, seeds), n in _rounds(records).items():
         commits[committed] += n
         if not offered:
             continue
         histogram[accepted] += n
-        cut = committed < accepted + (2 if seeded else 1)
-        seen = min(accepted, committed - seeded) if cut else accepted
+        cut = committed < accepted + seeds + 1
+        seen = min(accepted, max(committed - seeds, 0)) if cut else accepted
         for position in range(1, (seen if cut else offered) + 1):
             at_risk[position] += n
             reached[position] += n * (position <= seen + 1)
@@ -124,18 +123,17 @@ def _with_survival(counted: Acceptance) -> Acceptance:
     return counted.model_copy(update={"positions": tuple(positions)})
 
 
-def _rounds(records: Iterable[GenRecord]) -> Counter[tuple[int, int, int, bool]]:
-    """How many rounds there are of each kind: offered, accepted, committed, whether a seed opens it."""
-    found: Counter[tuple[int, int, int, bool]] = Counter()
+def _rounds(records: Iterable[GenRecord]) -> Counter[tuple[int, int, int, int]]:
+    """Rounds of each kind: offered, accepted, committed, seeds. Hidden rounds are not counted."""
+    found: Counter[tuple[int, int, int, int]] = Counter()
     for record in records:
-        if record.status == "ok" and record.trace is not None:
-            rounds, seeded = record.trace.rounds, record.arm.partition(":")[0] == "selfspec"
-            assert len(rounds.offered) == len(rounds.accepted) == len(rounds.committed)
-            found.update(zip(rounds.offered, rounds.accepted, rounds.committed, repeat(seeded)))
+        rounds = record.trace.rounds if record.status == "ok" and record.trace is not None else None
+        if rounds is not None:
+            found.update(zip(rounds.offered, rounds.accepted, rounds.committed, rounds.seeds, strict=True))
     return found
 
 
-COUNTED = tuple(Counters.model_fields)
+COUNTED = tuple(name for name in Counters.model_fields if name != "own")
 
 
 class CounterSummary(Record):
@@ -196,6 +194,10 @@ class CounterSummary(Record):
     kv_rows_freed: int
     prompt_tokens: int
     vision_tokens: int
+    rows_head: int = 0
+    tree_nodes: int = 0
+    own: dict[str, float] | None = None
+    """Counts that the strategy alone keeps; absent where it keeps none."""
 
 
 def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
@@ -224,6 +226,7 @@ def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
         decode_forwards=forwards,
         loops=sum(record.loop_flag for record, _ in ok),
         stopped_by_length=sum(record.stop_reason == "length" for record, _ in ok),
+        own=summed_counters([trace.counters for _, trace in ok]).own or None,
         **totals,
     )
 

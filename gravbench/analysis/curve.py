@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
@@ -10,10 +9,8 @@ from pydantic import ConfigDict, Field, JsonValue
 from gravbench.analysis.identity import Identity
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary
-from gravbench.arms import AR, batch_of, canonical, with_batch
+from gravbench.arms import AR, canonical, parse_arm, with_batch
 from gravbench.records import Record
-
-_BLOCK = re.compile(r"[:,]block=(\d+)")
 
 
 class CurvePoint(Record):
@@ -66,8 +63,8 @@ def curve_of(summary: Summary) -> Curve:
         points=tuple(
             CurvePoint(
                 strategy=name,
-                block=int(found[1]) if (found := _BLOCK.search(name)) else None,
-                batch=batch_of(name),
+                block=parse_arm(name).block,
+                batch=parse_arm(name).batch,
                 tpf_all=s.counters.tpf_all,
                 accepted_draft=s.counters.accepted_draft if s.counters.draft_offered else None,
                 tau_round=s.counters.tau_round,

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from gravbench.analysis.bootstrap import Floats, Statistic, divided
-from gravbench.records import Counters, Record, Rounds
+from gravbench.records import Counters, Record, Rounds, joined_rounds
 from gravbench.store.page_schema import PageDetail
 from gravbench.store.schema import GenRecord
 
@@ -34,7 +34,8 @@ class Piece:
 
     region_id: str
     token_ids: tuple[int, ...]
-    rounds: Rounds
+    rounds: Rounds | None
+    """`None` when the engine hides them."""
 
 
 class HasPage(Protocol):
@@ -55,7 +56,9 @@ def segments_of(record: HasPage) -> tuple[Segment, ...]:
     )
 
 
-def cut_pieces(token_ids: Sequence[int], rounds: Rounds, segments: Sequence[Segment]) -> tuple[Piece, ...]:
+def cut_pieces(
+    token_ids: Sequence[int], rounds: Rounds | None, segments: Sequence[Segment]
+) -> tuple[Piece, ...]:
     """Answers of one sample; without segments the whole is one."""
     if not segments:
         return (Piece(region_id="", token_ids=tuple(token_ids), rounds=rounds),)
@@ -66,12 +69,7 @@ def cut_pieces(token_ids: Sequence[int], rounds: Rounds, segments: Sequence[Segm
             Piece(
                 region_id=segment.region_id,
                 token_ids=tuple(token_ids[token : token + segment.tokens_out]),
-                rounds=Rounds(
-                    offered=rounds.offered[start:stop],
-                    accepted=rounds.accepted[start:stop],
-                    committed=rounds.committed[start:stop],
-                    forwards=rounds.forwards[start:stop],
-                ),
+                rounds=None if rounds is None else rounds.part(start, stop),
             )
         )
         token, start = token + segment.tokens_out, stop
@@ -80,16 +78,10 @@ def cut_pieces(token_ids: Sequence[int], rounds: Rounds, segments: Sequence[Segm
 
 def joined(pieces: Sequence[Piece]) -> Piece:
     """All answers of a sample as one."""
-    rounds = [piece.rounds for piece in pieces]
     return Piece(
         region_id="",
         token_ids=tuple(token for piece in pieces for token in piece.token_ids),
-        rounds=Rounds(
-            offered=tuple(n for r in rounds for n in r.offered),
-            accepted=tuple(n for r in rounds for n in r.accepted),
-            committed=tuple(n for r in rounds for n in r.committed),
-            forwards=tuple(n for r in rounds for n in r.forwards),
-        ),
+        rounds=joined_rounds([piece.rounds for piece in pieces]),
     )
 
 
@@ -171,7 +163,8 @@ def _totals(c: Counters) -> tuple[int, int, int, int]:
 
 
 def _common_counts(base: Sequence[Piece], own: Sequence[Piece]) -> tuple[Floats, bool] | None:
-    """Counts [8] of one sample and whether its tokens are identical; `None` without a common round.
+    """Counts [8] of one sample and whether its tokens are identical; `None` without a common round, and where
+    an engine hides its rounds.
 
     Sides cut into other regions, or not cut at all, have counts only when their tokens are equal as a whole.
     """
@@ -179,6 +172,8 @@ def _common_counts(base: Sequence[Piece], own: Sequence[Piece]) -> tuple[Floats,
         base, own = (joined(base),), (joined(own),)
         if base[0].token_ids != own[0].token_ids:
             return None
+    if any(piece.rounds is None for piece in (*base, *own)):
+        return None
     total = np.zeros(2 * WIDTH)
     same = True
     for a, b in zip(base, own, strict=True):
@@ -199,10 +194,12 @@ def paired_ratio(numerator: int, denominator: int) -> Statistic:
     return statistic
 
 
-def _counts(rounds: Rounds, *, until: int | None) -> tuple[int, int, int, int]:
+def _counts(rounds: Rounds | None, *, until: int | None) -> tuple[int, int, int, int]:
     """Tokens, rounds, forwards and accepted drafts of the rounds that end before token `until`."""
+    assert rounds is not None
     position, tokens, count, forwards, accepted = 1, 0, 0, 0, 0  # prefill's own token is position 0
-    for committed, cost, matched in zip(rounds.committed, rounds.forwards, rounds.accepted, strict=True):
+    columns = rounds.committed, rounds.model_forwards, rounds.accepted
+    for committed, cost, matched in zip(*columns, strict=True):
         position += committed
         if until is not None and position > until:
             break

@@ -52,12 +52,14 @@ def share_notes(records_by_arm: Sequence[Sequence[GenRecord]]) -> tuple[str, ...
 
 def shared_groups(records: Sequence[GenRecord]) -> Ints | None:
     """Group number of each record of one arm; `None` when every sample decoded alone."""
-    if not any(record.task != "page" and batch_of(record.arm) > 1 for record in records):
+    if all(record.forward_group is None for record in records):
         return None
-    moments: dict[tuple[str, int], int] = {}
-    return np.array(
-        [moments.setdefault((r.session_id, r.submit_ns), len(moments)) for r in records], dtype=np.int64
-    )
+    groups: dict[object, int] = {}
+    keys = [
+        (r.session_id, r.arm, (r.sample_id, r.rep) if r.forward_group is None else r.forward_group)
+        for r in records
+    ]
+    return np.array([groups.setdefault(key, len(groups)) for key in keys], dtype=np.int64)
 
 
 def time_design(design: Design, records: Sequence[GenRecord]) -> Design:

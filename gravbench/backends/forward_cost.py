@@ -17,7 +17,7 @@ from gravbench.backends.glm.cache import KvCache
 from gravbench.backends.glm.decoder import GlmDecoder
 from gravbench.backends.glm.step_model import synchronize
 from gravbench.backends.transformers_local import TransformersLocal
-from gravbench.decoding.masks import CAUSAL
+from gravbench.decoding.window import causal_window
 from gravbench.errors import UsageError
 from gravbench.records import Record
 
@@ -79,7 +79,7 @@ def measure_decoder(
     cache = decoder.new_pool().claim(context + max(row_counts))
     decoder.rope.reserve(context + max(row_counts))
     _forward(decoder, cache, torch.zeros(context, dtype=torch.long, device=decoder.device))
-    cache.length = context
+    cache.keep(context)
     tokens = {rows: torch.zeros(rows, dtype=torch.long, device=decoder.device) for rows in row_counts}
     samples: dict[int, list[int]] = {rows: [] for rows in row_counts}
     for repetition in range(repetitions + 1):
@@ -105,5 +105,6 @@ def measure_decoder(
 
 def _forward(decoder: GlmDecoder, cache: KvCache, ids: Tensor) -> list[int]:
     turn = decoder.rope.response(cache.length, len(ids))
-    logits = decoder.logits(decoder.forward(decoder.embed(ids), turn, cache, CAUSAL))
+    window = causal_window((0,) * len(ids)) if cache.length else None
+    logits = decoder.logits(decoder.forward(decoder.embed(ids), turn, cache, window))
     return logits.argmax(-1).tolist()

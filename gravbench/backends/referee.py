@@ -12,9 +12,9 @@ from typing import Any, Generic
 import torch
 
 from gravbench.backends.registry import open_backend
-from gravbench.decoding.masks import CAUSAL
-from gravbench.decoding.protocols import StateT, StepModel, Window
+from gravbench.decoding.protocols import StateT, StepModel
 from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.window import Needs, Step, Wants, causal_window
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.protocols import Opinion
 from gravbench.records import Request
@@ -71,11 +71,16 @@ def next_logits(
     """Causal logits [V], as float32 on the CPU, of the token after `prefix`, fed in windows of `rows`."""
     with torch.inference_mode():
         trace = TraceRecorder(lambda: 0)
-        state, logits = model.prefill(request, budget=len(prefix) + 1, window=rows, trace=trace)
+        model.expect(1, Needs(rows_max=rows))
+        state, seen = model.prefill(request, budget=len(prefix) + 1, trace=trace)
         try:
+            logits = seen.logits()[-1]
             for start in range(0, len(prefix), rows):
                 piece = tuple(prefix[start : start + rows])
-                logits = model.forward(state, Window(piece, CAUSAL))[-1]
+                reply = model.forward(
+                    [state], [Step("verify", causal_window(piece), Wants((len(piece) - 1,)))]
+                )
+                logits = reply.logits[-1]
                 model.keep(state, len(piece))
             return logits.float().cpu().clone()
         finally:
@@ -126,11 +131,13 @@ def _all_top_two(
     found: list[tuple[float, tuple[int, int]]] = []
     with torch.inference_mode():
         trace = TraceRecorder(lambda: 0)
-        state, _ = model.prefill(request, budget=len(ids) + 1, window=rows, trace=trace)
+        model.expect(1, Needs(rows_max=rows))
+        state, _ = model.prefill(request, budget=len(ids) + 1, trace=trace)
         try:
             for start in range(0, len(ids), rows):
                 piece = tuple(ids[start : start + rows])
-                top = model.forward(state, Window(piece, CAUSAL)).float().topk(2, dim=-1)
+                reply = model.forward([state], [Step("verify", causal_window(piece))])
+                top = reply.logits.float().topk(2, dim=-1)
                 for values, indices in zip(top.values.tolist(), top.indices.tolist(), strict=True):
                     found.append((values[0] - values[1], (indices[0], indices[1])))
                 model.keep(state, len(piece))

@@ -1,10 +1,10 @@
 """A table instead of a network: integer logits and chosen draft mistakes, exact on any CPU.
 
 Every request has a script of tokens. A causal row predicts the script's next token if, and only if,
-everything it sees (cache and window) is the script so far; otherwise it predicts a token hashed from
-what it sees. So a stale cache row, a wrong mask or a lost token changes the output. A row of mask
-tokens drafts the script's token for its slot, except where the table says it errs. Characters are
-tokens; tests only.
+everything it sees (cache and window) is the script so far, each place up to its own once; otherwise it
+predicts a token hashed from what it sees. So a stale cache row, a wrong mask, a wrong position or a lost
+token changes the output. A row of mask tokens drafts the script's token after its place, except where the
+table says it errs; a noise row guesses the token of its own place. Characters are tokens; tests only.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from __future__ import annotations
 import hashlib
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 import torch
 from pydantic import Field, ValidationError
 
 from gravbench.decoding.answers import answer_requests
-from gravbench.decoding.protocols import ModelInfo, Window
+from gravbench.decoding.masks import causal
+from gravbench.decoding.protocols import Head, ModelInfo
+from gravbench.decoding.rows import Reply, Rows
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.window import Needs, Step, Wants, Window
 from gravbench.errors import EngineError, UsageError
 from gravbench.protocols import BackendInfo
 from gravbench.records import DecodeConfig, Generation, Record, Request
@@ -32,6 +36,10 @@ MASK = 1
 _FIRST_CHAR = 2
 _CHARS = "\n" + "".join(chr(code) for code in range(32, 127))
 VOCAB_SIZE = _FIRST_CHAR + len(_CHARS)
+LAYERS = 3
+LOST = VOCAB_SIZE
+"""A cached token that stands where another should: no script holds it."""
+_PREFIX = Window((EOS,) * 12, causal(12))
 
 
 class ToyTable(Record):
@@ -69,20 +77,29 @@ def made_up_text(sample_id: str) -> str:
 
 @dataclass(slots=True)
 class ToyState:
-    """Cached response tokens behind a fixed prefix, and the rows of the last window."""
+    """Cached response tokens behind a fixed prefix, and the scratch slots: slot -> (position, token)."""
 
     script: tuple[int, ...]
     prefix_tokens: int
     cached: list[int] = field(default_factory=list)
-    pending: list[int] = field(default_factory=list)
+    scratch: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class ToyModel:
     """A `StepModel` over scripts of token ids. `script_of` maps a request to its script."""
 
-    def __init__(self, table: ToyTable, *, script_of: Callable[[Request], tuple[int, ...]]) -> None:
+    def __init__(
+        self,
+        table: ToyTable,
+        *,
+        script_of: Callable[[Request], tuple[int, ...]],
+        heads: Mapping[str, Head[ToyState]] | None = None,
+    ) -> None:
         self._table = table
         self._script_of = script_of
+        self._heads = heads or {}
+        self._needs = Needs(rows_max=1)
+        self.head: Head[ToyState] | None = None
         drafts = table.block_size is not None
         self.info = ModelInfo(
             eos_token_ids=(EOS,),
@@ -90,48 +107,43 @@ class ToyModel:
             max_positions=table.max_positions,
             mask_token_id=table.mask_token_id if drafts else None,
             block_size=table.block_size,
+            layers=LAYERS,
+            heads=tuple(self._heads),
+            noise=True,
         )
 
-    def prefill(
-        self, request: Request, *, budget: int, window: int, trace: TraceRecorder
-    ) -> tuple[ToyState, torch.Tensor]:
-        if budget < 1 or window < 1:
-            raise ValueError(f"budget and window must be at least 1, got {budget} and {window}")
+    def expect(self, requests: int, needs: Needs) -> None:  # noqa: ARG002 - no memory to make
+        if needs.head is not None and needs.head not in self._heads:
+            raise UsageError(f"the toy has no head '{needs.head}'")
+        self._needs = needs
+        self.head = None if needs.head is None else self._heads[needs.head]
+
+    def prefill(self, request: Request, *, budget: int, trace: TraceRecorder) -> tuple[ToyState, Rows]:
+        if budget < 1:
+            raise ValueError(f"budget must be at least 1, got {budget}")
         with trace.stage("image"):
             state = ToyState(script=self._script_of(request), prefix_tokens=12)
         with trace.stage("vision"):
             trace.prefilled(prompt_tokens=4, vision_tokens=8, vision_forwards=1)
         with trace.stage("prefill"):
-            return state, self._logits([self._continuation(state, ())])[0]
+            first = self._continuation(state, ())
+            return state, Rows(self._reply([[first] * 12], [Step("verify", _PREFIX, Wants(rows=(11,)))]))
 
     def room(self, state: ToyState) -> int:
         return self.info.max_positions - state.prefix_tokens
 
-    def forward(self, state: ToyState, window: Window) -> torch.Tensor:
-        rows = list(window.tokens)
-        state.pending = rows
-        predicted = []
-        for query, token in enumerate(rows):
-            seen = [t for key, t in enumerate(rows) if window.mask.sees(query, key)]
-            sees_ahead = window.mask.sees(query, query + 1)
-            if token == MASK and sees_ahead:
-                predicted.append(self._draft(state, slot=query))
-            else:
-                predicted.append(self._continuation(state, (*state.cached, *seen)))
-        return self._logits(predicted)
+    def forward(self, states: Sequence[ToyState], steps: Sequence[Step]) -> Reply:
+        rows = [self._predict(state, step.window) for state, step in zip(states, steps, strict=True)]
+        return self._reply(rows, steps)
 
-    def forward_batch(self, states: Sequence[ToyState], windows: Sequence[Window]) -> torch.Tensor:
-        logits = [self.forward(state, window) for state, window in zip(states, windows, strict=True)]
-        return torch.nn.utils.rnn.pad_sequence(logits, batch_first=True)
-
-    def keep(self, state: ToyState, rows: int) -> None:
-        if not 0 <= rows <= len(state.pending):
-            raise ValueError(f"cannot keep {rows} of {len(state.pending)} rows")
-        state.cached.extend(state.pending[:rows])
-        state.pending = []
-
-    def expect(self, requests: int) -> None:
-        """No memory to make."""
+    def keep(self, state: ToyState, rows: int | Sequence[int]) -> None:
+        slots = list(range(rows) if isinstance(rows, int) else rows)
+        if slots != sorted(set(slots)) or not set(slots) <= set(state.scratch):
+            raise ValueError(f"cannot keep {rows} of {len(state.scratch)} rows, ascending from 0")
+        for slot in slots:
+            position, token = state.scratch[slot]
+            state.cached.append(token if position == len(state.cached) else LOST)
+        state.scratch = {}
 
     def release(self, state: ToyState) -> None:
         state.cached.clear()
@@ -139,28 +151,93 @@ class ToyModel:
     def abandon(self) -> None:
         """Nothing is held but by its state."""
 
+    def _predict(self, state: ToyState, window: Window) -> list[int]:
+        """The token each row predicts."""
+        length, rows = len(state.cached), range(len(window.tokens))
+        places = [length + at for at in window.positions or rows]
+        slots = list(window.slots or rows)
+        state.scratch |= dict(zip(slots, zip(places, window.tokens, strict=True), strict=True))
+        drawn = [n is not None for n in window.noise or [None] * len(rows)]
+        noisy = {slot for slot, noise in zip(slots, drawn, strict=True) if noise}
+        predicted = []
+        for row in rows:
+            visible = [slot for slot in state.scratch if window.mask.sees(row, slot)]
+            seen = sorted(state.scratch[slot] for slot in visible if slot not in noisy)
+            if drawn[row]:
+                predicted.append(self._hint(state, seen, position=places[row]))
+            elif window.tokens[row] == MASK:
+                predicted.append(self._draft(state, seen, position=places[row]))
+            else:
+                predicted.append(self._next(state, seen, position=places[row]))
+        return predicted
+
+    def _next(self, state: ToyState, seen: Sequence[tuple[int, int]], *, position: int) -> int:
+        """What follows the cache and `seen`, which must fill every place up to the row's own, each once."""
+        tokens = (*state.cached, *(token for _, token in seen))
+        whole = [place for place, _ in seen] == list(range(len(state.cached), position + 1))
+        return self._continuation(state, tokens) if whole else _guess((position, *tokens))
+
     def _continuation(self, state: ToyState, seen: tuple[int, ...]) -> int:
         """Next token after exactly `seen`: the script's while on it, else a hash; past its end, EOS."""
         if seen == state.script[: len(seen)]:
             return state.script[len(seen)] if len(seen) < len(state.script) else EOS
         return _guess(seen)
 
-    def _draft(self, state: ToyState, *, slot: int) -> int:
-        """Draft d_slot: the token after mask slot `slot`, or a near miss where the table errs."""
-        position = len(state.cached) + slot + 1
-        token = state.script[position] if position < len(state.script) else EOS
-        errs = slot in self._table.wrong_slots or position in self._table.wrong_positions
-        return (token + 1) % VOCAB_SIZE if errs else token
+    def _draft(self, state: ToyState, seen: Sequence[tuple[int, int]], *, position: int) -> int:
+        """A mask row's guess at the token after its place, or a near miss where the table errs.
+
+        Its slot j counts the mask rows it sees up to its place. What it sees of tokens must be the script.
+        """
+        tokens = [(place, token) for place, token in seen if token != MASK]
+        if any(token != _at(state.script, place) for place, token in tokens):
+            return _guess((position, *(token for _, token in tokens)))
+        slot = sum(token == MASK and place <= position for place, token in seen)
+        return self._errs(state, position + 1, slot in self._table.wrong_slots)
+
+    def _hint(self, state: ToyState, seen: Sequence[tuple[int, int]], *, position: int) -> int:
+        """A noise row's guess at the token of its own place; its laws are points, whatever the noise."""
+        if any(token != _at(state.script, place) for place, token in seen):
+            return _guess((position, *(token for _, token in seen)))
+        return self._errs(state, position, False)
+
+    def _errs(self, state: ToyState, position: int, wrong: bool) -> int:
+        """The script's token, or its neighbour where `wrong` or the table says so."""
+        token = _at(state.script, position)
+        return (token + 1) % VOCAB_SIZE if wrong or position in self._table.wrong_positions else token
+
+    def _reply(self, predicted: Sequence[Sequence[int]], steps: Sequence[Step]) -> Reply:
+        """Rows of all requests one after another; features are the predicted token, and it plus each tap."""
+        every = [token for rows in predicted for token in rows]
+        ends = list(accumulate(map(len, predicted)))
+        firsts = [end - len(rows) for end, rows in zip(ends, predicted, strict=True)]
+        read = [
+            [rows[row] for row in range(len(rows)) if step.wants.rows is None or row in step.wants.rows]
+            for rows, step in zip(predicted, steps, strict=True)
+        ]
+        hidden = torch.tensor(every, dtype=torch.float32)[:, None]
+        return Reply(
+            logits=self._logits([token for rows in read for token in rows]),
+            widths=[len(rows) for rows in predicted],
+            starts=[end - len(rows) for end, rows in zip(accumulate(map(len, read)), read, strict=True)],
+            wanted=[step.wants.rows for step in steps],
+            firsts=firsts,
+            hidden=hidden if self._needs.hidden else None,
+            taps=[hidden + layer for layer in self._needs.taps],
+        )
 
     @staticmethod
     def _logits(winners: Sequence[int]) -> torch.Tensor:
         """Integers [Q, V]: 2 for the winner, 1 for its neighbour, 0 elsewhere."""
         logits = torch.zeros(len(winners), VOCAB_SIZE)
         index = torch.arange(len(winners))
-        first = torch.tensor(winners)
+        first = torch.tensor(winners, dtype=torch.long)
         logits[index, (first + 1) % VOCAB_SIZE] = 1.0
         logits[index, first] = 2.0
         return logits
+
+
+def _at(script: tuple[int, ...], position: int) -> int:
+    return script[position] if position < len(script) else EOS
 
 
 def _guess(seen: tuple[int, ...]) -> int:
@@ -194,7 +271,7 @@ class ToyBackend:
 
     def check(self, strategies: Sequence[str]) -> None:
         for text in strategies:
-            parse_strategy(text).widest_window(self.step_model.info)
+            parse_strategy(text).needs(self.step_model.info)
 
     def generate(self, request: Request, decode: DecodeConfig) -> Generation:
         return self.generate_batch([request], decode)[0]

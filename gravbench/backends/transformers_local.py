@@ -51,7 +51,7 @@ class TransformersLocal:
         torch.set_num_threads(threads)
         self._files = read_checkpoint(folder)
         self._settings = (device, dtype, threads)
-        self._engine = f"lean decoder, torch {torch.__version__}" + (", CUDA graphs" if cuda_graphs else "")
+        self._cuda_graphs = cuda_graphs
         self._clock = clock
         self._digest: str | None = None
         try:
@@ -73,7 +73,8 @@ class TransformersLocal:
             name="transformers",
             model=self._files.folder.name,
             model_digest=self._digest,
-            engine=self._engine,
+            engine=f"lean decoder, torch {torch.__version__}",
+            cuda_graphs=self._cuda_graphs,
             device=device,
             dtype=dtype,
             threads=threads,
@@ -91,7 +92,7 @@ class TransformersLocal:
         for text in strategies:
             strategy = parse_strategy(text)
             try:
-                strategy.widest_window(self.step_model.info)
+                strategy.needs(self.step_model.info)
             except UsageError as error:
                 missing = self._files.block_diffusion is None
                 where = self._files.folder / BLOCK_DIFFUSION if missing else self._files.folder
@@ -149,6 +150,7 @@ def _model_info(files: CheckpointFiles, eos_token_ids: tuple[int, ...], text_con
         eos_token_ids=eos_token_ids,
         vocab_size=text_config.vocab_size,  # type: ignore[attr-defined]
         max_positions=text_config.max_position_embeddings,  # type: ignore[attr-defined]
+        layers=text_config.num_hidden_layers,  # type: ignore[attr-defined]
         mask_token_id=None if draft is None else draft.mask_id,
         block_size=None if draft is None else draft.bd_size,
     )

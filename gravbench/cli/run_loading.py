@@ -158,5 +158,6 @@ class _Requests:
             sample_id=name,
             task=detail.task,
             image_path=str(place),
+            prompt=self._suite.prompts[detail.task],
             max_new_tokens=self._suite.max_new_tokens[detail.task],
         )

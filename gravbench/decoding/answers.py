@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gravbench.arms import batch_of
+from gravbench.arms import parse_arm
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
 from gravbench.decoding.protocols import RequestError, StateT, StepModel
 from gravbench.decoding.strategies import parse_strategy
@@ -30,7 +30,7 @@ def answer_requests(
         for request in requests
     ]
     strategy = parse_strategy(decode.strategy)
-    found = decode_jobs(model, jobs, strategy=strategy, batch=batch_of(decode.strategy))
+    found = decode_jobs(model, jobs, strategy=strategy, batch=parse_arm(decode.strategy).batch)
     return [_generation(job, answer, detokenize) for job, answer in zip(jobs, found, strict=True)]
 
 

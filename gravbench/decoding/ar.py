@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from gravbench.decoding.masks import CAUSAL
-from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import ModelInfo, Round, StateT, Step, StepModel, Window
-from gravbench.decoding.tracing import TraceRecorder
+from dataclasses import dataclass
+
+from gravbench.decoding.masks import causal
+from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
+from gravbench.decoding.window import Needs, Step, Window
+
+_ONE = causal(1)
 
 
-class Autoregressive:
+@dataclass(frozen=True, slots=True)
+class Autoregressive(Strategy):
     """One causal row a round: forward x0, take one token. Counted as a verify forward."""
 
-    def widest_window(self, info: ModelInfo) -> int:  # noqa: ARG002 - every checkpoint can do this
-        return 1
+    def needs(self, info: ModelInfo) -> Needs:  # noqa: ARG002 - every checkpoint can do this
+        return Needs(rows_max=1)
 
-    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> Round:
-        token = yield Step("verify", Window((output.boundary,), CAUSAL))
-        model.keep(state, 1)
-        trace.round(offered=0, accepted=0, produced=1, committed=output.extend(token))
+    def round(self, lane: Lane[StateT]) -> Round:
+        rows = yield Step("verify", Window((lane.output.boundary,), _ONE))
+        lane.keep(1)
+        lane.commit(rows.tokens)
+        lane.trace.round(extra=1)

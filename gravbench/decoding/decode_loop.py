@@ -2,8 +2,8 @@
 
 Up to `batch` requests are under way together. Each turn runs one forward for all of them: a round asks
 for its next window, and windows of different requests, drafts beside verifies, go into one batch. A
-finished request leaves, the next one in line is prefilled and joins. With one request under way the
-forward is the single-request one, so a batch of one is plain decoding.
+finished request leaves, the next one in line is prefilled and joins. Steps of a small head come first, in
+batches of their own, until every request waits for the model.
 
 Time that several requests spend together is divided equally among them, to the nanosecond: sums over
 requests are wall time, and a ratio of sums compares throughput.
@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal
 
 from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import RequestError, Round, StateT, Step, StepModel, Strategy
+from gravbench.decoding.protocols import Lane, RequestError, Round, StateT, StepModel, Strategy
 from gravbench.decoding.repetition import has_loop
+from gravbench.decoding.rows import Reply, Rows
 from gravbench.decoding.tracing import Clock, TraceRecorder
+from gravbench.decoding.window import Step
 from gravbench.records import Request
 
 
@@ -41,13 +43,11 @@ class Job:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Lane(Generic[StateT]):
+class _UnderWay(Generic[StateT]):
     """A request under way: the round it is in and the forward that round waits for."""
 
     index: int
-    job: Job
-    state: StateT
-    output: Output
+    lane: Lane[StateT]
     round: Round = field(init=False)
     step: Step = field(init=False)
 
@@ -77,16 +77,16 @@ def decode_jobs(
     if not jobs:
         return []
     answers: dict[int, Decoded | RequestError] = {}
-    waiting, lanes = iter(enumerate(jobs)), list[_Lane[StateT]]()
+    waiting, busy = iter(enumerate(jobs)), list[_UnderWay[StateT]]()
     clock = jobs[0].trace.clock
-    model.expect(min(batch, len(jobs)))
+    model.expect(min(batch, len(jobs)), strategy.needs(model.info))
     try:
         while True:
-            _admit(model, waiting, lanes, answers, strategy=strategy, batch=batch)
-            if not lanes:
+            _admit(model, waiting, busy, answers, strategy=strategy, batch=batch)
+            if not busy:
                 break
-            for lane in _turn(model, lanes, strategy, clock):
-                answers[lane.index] = _decoded(lane.output)
+            for one in _turn(model, busy, strategy, clock):
+                answers[one.index] = _decoded(one.lane.output)
     except BaseException:
         model.abandon()
         raise
@@ -96,82 +96,119 @@ def decode_jobs(
 def _admit(
     model: StepModel[StateT],
     waiting: Iterator[tuple[int, Job]],
-    lanes: list[_Lane[StateT]],
+    busy: list[_UnderWay[StateT]],
     answers: dict[int, Decoded | RequestError],
     *,
     strategy: Strategy,
     batch: int,
 ) -> None:
     """Prefill requests in line until `batch` are under way; the time is each request's own."""
-    while len(lanes) < batch:
+    while len(busy) < batch:
         index, job = next(waiting, (None, None))
         if index is None or job is None:
             return
         try:
             with job.trace.stage("total"):
-                window = strategy.widest_window(model.info)
-                state, logits = model.prefill(job.request, budget=job.budget, window=window, trace=job.trace)
-                output = Output(model.info.eos_token_ids, budget=min(job.budget, model.room(state)))
-                output.extend((int(logits.argmax(-1)),))
+                lane = _prefilled(model, job)
         except RequestError as fault:
             answers[index] = fault
             continue
-        lane = _Lane(index=index, job=job, state=state, output=output)
-        if output.stop_reason is None:
-            _begin_round(model, lane, strategy)
-            lanes.append(lane)
+        one = _UnderWay(index=index, lane=lane)
+        if lane.output.stop_reason is None:
+            _begin_round(one, strategy)
+            busy.append(one)
         else:
             job.trace.spent("decode", 0)
-            answers[index] = _decoded(output)
-            model.release(state)
+            answers[index] = _decoded(lane.output)
+            _release(lane)
+
+
+def _prefilled(model: StepModel[StateT], job: Job) -> Lane[StateT]:
+    """The request in the cache of the model, and in that of its head, with its first token."""
+    state, prefix = model.prefill(job.request, budget=job.budget, trace=job.trace)
+    output = Output(model.info.eos_token_ids, budget=min(job.budget, model.room(state)))
+    output.extend(prefix.tokens)
+    if model.head is not None:
+        with job.trace.stage("prefill"):
+            model.head.prefill(state, prefix)
+    return Lane(model=model, request=job.request, state=state, output=output, trace=job.trace)
 
 
 def _turn(
-    model: StepModel[StateT], lanes: list[_Lane[StateT]], strategy: Strategy, clock: Clock
-) -> list[_Lane[StateT]]:
-    """One forward for every lane, and what follows from it; takes out and returns the lanes that are done.
+    model: StepModel[StateT], busy: list[_UnderWay[StateT]], strategy: Strategy, clock: Clock
+) -> list[_UnderWay[StateT]]:
+    """One forward, for all that wait for the head or else for all, and what follows from it.
 
-    The last lane moves into the place of one that leaves, as its cache does: lanes stay in the order of
-    their slots, so that the logits of a batch need not be put in order.
+    Takes out and returns those that are done. The last request moves into the place of one that leaves, as
+    its cache does: they stay in the order of their slots, so that a batch need not be put in order.
     """
     started = clock()
-    if len(lanes) == 1:
-        rows = [model.forward(lanes[0].state, lanes[0].step.window).argmax(-1).tolist()]
-    else:
-        states, windows = [lane.state for lane in lanes], [lane.step.window for lane in lanes]
-        rows = model.forward_batch(states, windows).argmax(-1).tolist()
-    forwarded = shares(clock() - started, len(lanes))
-    under_way = list(lanes)
-    for lane, tokens, share in zip(under_way, rows, forwarded, strict=True):
-        width = len(lane.step.window.tokens)
-        lane.job.trace.forward(lane.step.kind, width, share, requests=len(under_way))
-        _go_on(model, lane, tokens[:width], strategy)
-    done = [lane for lane in under_way if lane.output.stop_reason is not None]
-    for lane in done:
-        last = lanes.pop()
-        if last is not lane:
-            lanes[lanes.index(lane)] = last
-        model.release(lane.state)
-    for lane, share in zip(under_way, shares(clock() - started, len(under_way)), strict=True):
-        lane.job.trace.spent("decode", share)
-        lane.job.trace.spent("total", share)
+    served = _served(busy)
+    reply = _forward(model, served)
+    forwarded = shares(clock() - started, len(served))
+    for index, (one, share) in enumerate(zip(served, forwarded, strict=True)):
+        step, trace = one.step, one.lane.trace
+        trace.forward(step.kind, len(step.window.tokens), share, requests=len(served))
+        rows = Rows(reply, index, clock=clock)
+        _go_on(one, rows, strategy)
+        if rows.spent_ns:
+            trace.read(step.kind, rows.spent_ns)
+    done = [one for one in served if one.lane.output.stop_reason is not None]
+    for one in done:
+        last = busy.pop()
+        if last is not one:
+            busy[busy.index(one)] = last
+        _release(one.lane)
+    for one, share in zip(served, shares(clock() - started, len(served)), strict=True):
+        one.lane.trace.spent("decode", share)
+        one.lane.trace.spent("total", share)
     return done
 
 
-def _go_on(model: StepModel[StateT], lane: _Lane[StateT], tokens: list[int], strategy: Strategy) -> None:
-    """Hand a round its tokens; begin the next one when it ends before the request does."""
+def _served(busy: Sequence[_UnderWay[StateT]]) -> list[_UnderWay[StateT]]:
+    """Whose steps make the next forward: those that extend the head as the first does, else all."""
+    heads = [one for one in busy if one.step.kind == "head"]
+    if not heads:
+        return list(busy)
+    extends = heads[0].step.features is not None
+    return [one for one in heads if (one.step.features is not None) == extends]
+
+
+def _forward(model: StepModel[StateT], served: Sequence[_UnderWay[StateT]]) -> Reply:
+    """The reply to all steps, with the greedy tokens read where any of them wants them."""
+    states, steps = [one.lane.state for one in served], [one.step for one in served]
+    if steps[0].kind != "head":
+        reply = model.forward(states, steps)
+    else:
+        head = model.head
+        assert head is not None, "a head step without Needs(head=...)"
+        forward = head.step if steps[0].features is None else head.extend
+        reply = forward(states, steps)
+    if any(step.wants.tokens for step in steps):
+        reply.read_tokens()
+    return reply
+
+
+def _go_on(one: _UnderWay[StateT], rows: Rows, strategy: Strategy) -> None:
+    """Hand a round its rows; begin the next one when it ends before the request does."""
     try:
-        lane.step = lane.round.send(tokens)
+        one.step = one.round.send(rows)
         return
     except StopIteration:
         pass
-    if lane.output.stop_reason is None:
-        _begin_round(model, lane, strategy)
+    if one.lane.output.stop_reason is None:
+        _begin_round(one, strategy)
 
 
-def _begin_round(model: StepModel[StateT], lane: _Lane[StateT], strategy: Strategy) -> None:
-    lane.round = strategy.round(model, lane.state, lane.output, lane.job.trace)
-    lane.step = next(lane.round)
+def _begin_round(one: _UnderWay[StateT], strategy: Strategy) -> None:
+    one.round = strategy.round(one.lane)
+    one.step = next(one.round)
+
+
+def _release(lane: Lane[StateT]) -> None:
+    if lane.model.head is not None:
+        lane.model.head.release(lane.state)
+    lane.model.release(lane.state)
 
 
 def _decoded(output: Output) -> Decoded:

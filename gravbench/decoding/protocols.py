@@ -1,24 +1,26 @@
 """All a strategy may ask of a model, and all a decode loop asks of a strategy.
 
-Boundary invariant, kept between rounds by every strategy: the cache holds the causal keys and values
-of the prefix and of every committed token except the last one (x0, the boundary token).
+Boundary invariant, kept between rounds: the cache holds the causal keys and values of the prefix and of
+every committed token except the last one (x0, the boundary token). A strategy that leaves more tokens
+pending says how to write them in `settle`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from gravbench.decoding.masks import Mask
 from gravbench.decoding.output import Output
-from gravbench.decoding.tracing import ForwardKind, TraceRecorder
+from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.window import Needs, Step
 from gravbench.records import Request
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from gravbench.decoding.rows import Reply, Rows
 
 StateT = TypeVar("StateT")
+HeadStateT = TypeVar("HeadStateT", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,30 +34,48 @@ class ModelInfo:
     mask_token_id: int | None
     block_size: int | None
     """Block size the checkpoint was trained with; `None` when it cannot draft."""
+    layers: int = 1
+    """Layers that can be tapped."""
+    heads: tuple[str, ...] = ()
+    """Names of the small drafting heads that lie beside the checkpoint."""
+    noise: bool = False
+    """Whether it can embed noise rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Q rows that follow the cache: row i stands i positions after the last cached token."""
-
-    tokens: Sequence[int]
-    mask: Mask
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One full-model forward that a round asks for; `kind` is what it is counted as."""
-
-    kind: ForwardKind
-    window: Window
-
-
-Round = Generator[Step, list[int], None]
-"""A round under way: yields each forward it needs and is sent the greedy token of every row of its window."""
+Round = Generator[Step, "Rows", None]
+"""A round under way: yields each forward it needs and is sent the rows of its window."""
 
 
 class RequestError(Exception):
     """This request cannot be decoded, others can. The text is its reason."""
+
+
+class Head(Protocol[HeadStateT]):
+    """A small drafting network beside the model. Its keys and values are its own, one set a request."""
+
+    def prefill(self, state: HeadStateT, prefix: Rows) -> None:
+        """Take in the prefix: a row for every prefix token, with the features that were needed."""
+        ...
+
+    def extend(self, states: Sequence[HeadStateT], steps: Sequence[Step]) -> Reply:
+        """Forward true rows (tokens and `Step.features` of kept rows); they stay until truncated."""
+        ...
+
+    def step(self, states: Sequence[HeadStateT], steps: Sequence[Step]) -> Reply:
+        """Forward drafted rows behind the rows held; they stay until truncated."""
+        ...
+
+    def truncate(self, state: HeadStateT, rows: int) -> None:
+        """Hold the first `rows` rows alone, those of the prefix included."""
+        ...
+
+    def length(self, state: HeadStateT) -> int:
+        """Rows held."""
+        ...
+
+    def release(self, state: HeadStateT) -> None:
+        """The request is over."""
+        ...
 
 
 class StepModel(Protocol[StateT]):
@@ -64,13 +84,23 @@ class StepModel(Protocol[StateT]):
     @property
     def info(self) -> ModelInfo: ...
 
-    def prefill(
-        self, request: Request, *, budget: int, window: int, trace: TraceRecorder
-    ) -> tuple[StateT, Tensor]:
-        """Encode image and prompt; returns the state and the logits [V] after the last prefix token.
+    @property
+    def head(self) -> Head[StateT] | None:
+        """The head that was last asked for by `expect`."""
+        ...
 
-        Decoding will commit at most `budget` tokens with windows of at most `window` rows, which says
-        how much cache to reserve. `RequestError` when this request cannot be decoded.
+    def expect(self, requests: int, needs: Needs) -> None:
+        """Up to this many requests will be under way together and need this of every forward.
+
+        Called while none is under way. `UsageError` for a need that the checkpoint cannot meet.
+        """
+        ...
+
+    def prefill(self, request: Request, *, budget: int, trace: TraceRecorder) -> tuple[StateT, Rows]:
+        """Encode image and prompt; returns the state and the rows of the prefix.
+
+        Only the last row has logits; every row has the features that were needed. Decoding will commit at
+        most `budget` tokens. `RequestError` when this request cannot be decoded.
         """
         ...
 
@@ -78,23 +108,15 @@ class StepModel(Protocol[StateT]):
         """Response tokens that still fit the model's positions, counted from the end of the prefix."""
         ...
 
-    def forward(self, state: StateT, window: Window) -> Tensor:
-        """Logits [Q, V] of every row. The tensor is valid until the next forward."""
+    def forward(self, states: Sequence[StateT], steps: Sequence[Step]) -> Reply:
+        """One forward for the windows of one or several requests. The reply is valid until the next one."""
         ...
 
-    def forward_batch(self, states: Sequence[StateT], windows: Sequence[Window]) -> Tensor:
-        """One forward for several requests: logits [N, Q, V] with Q the rows of the widest window.
+    def keep(self, state: StateT, rows: int | Sequence[int]) -> None:
+        """Cache the first `rows` rows of the last window, or those of ascending slots; drop the others.
 
-        Rows behind a narrower window are padding and mean nothing.
+        Rows kept by slot close up: the first of them follows the cache. ValueError for rows not there.
         """
-        ...
-
-    def keep(self, state: StateT, rows: int) -> None:
-        """Cache the first `rows` rows of the last window and drop the others."""
-        ...
-
-    def expect(self, requests: int) -> None:
-        """Up to this many requests will be under way together, so their memory can be made at once."""
         ...
 
     def release(self, state: StateT) -> None:
@@ -106,13 +128,47 @@ class StepModel(Protocol[StateT]):
         ...
 
 
+@dataclass(slots=True, kw_only=True)
+class Lane(Generic[StateT]):
+    """One request as its strategy sees it.
+
+    `carried` is what the strategy hands from one round to the next of the same request; `None` at first.
+    """
+
+    model: StepModel[StateT]
+    request: Request
+    state: StateT
+    output: Output
+    trace: TraceRecorder
+    carried: Any = field(default=None)
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.model.info
+
+    def keep(self, rows: int | Sequence[int]) -> None:
+        """Cache rows of the last window, by count or by ascending slots; the others are freed."""
+        self.model.keep(self.state, rows)
+        self.trace.kept(rows if isinstance(rows, int) else len(rows))
+
+    def commit(self, tokens: Sequence[int]) -> int:
+        """Commit `tokens` up to the first EOS and the budget; returns how many survived."""
+        committed = self.output.extend(tokens)
+        self.trace.committed(produced=len(tokens), committed=committed)
+        return committed
+
+
 class Strategy(Protocol):
-    """A way to turn logits into tokens, one round at a time."""
+    """A way to turn logits into tokens, one round at a time. Its options are its fields."""
 
-    def widest_window(self, info: ModelInfo) -> int:
-        """Rows of the largest window a round uses; `UsageError` when this checkpoint cannot run it."""
+    def needs(self, info: ModelInfo) -> Needs:
+        """What it needs of a model; `UsageError` when this checkpoint cannot run it."""
         ...
 
-    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> Round:
-        """Commit at least one token to `output` and re-establish the boundary invariant."""
+    def round(self, lane: Lane[StateT]) -> Round:
+        """Commit at least one token and close the round; leave the boundary invariant, or pending rows."""
         ...
+
+    def settle(self, lane: Lane[StateT]) -> Round:  # noqa: ARG002
+        """Write what rounds left pending, so that another strategy may go on; nothing by default."""
+        yield from ()

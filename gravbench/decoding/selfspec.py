@@ -20,92 +20,59 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gravbench.decoding.accept import matched_prefix
-from gravbench.decoding.masks import CAUSAL, WINDOW_1
-from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import ModelInfo, Round, StateT, Step, StepModel, Window
-from gravbench.decoding.tracing import TraceRecorder
-from gravbench.errors import UsageError
+from gravbench.decoding.drafting import draft_setting, fits
+from gravbench.decoding.masks import window
+from gravbench.decoding.options import option
+from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
+from gravbench.decoding.window import Needs, Step, Window, causal_window
+
+EXTRA = 2
+"""A round commits up to this many tokens beside the accepted drafts: the seed and the verifier's own."""
 
 
 @dataclass(frozen=True, slots=True)
-class SelfSpeculative:
+class SelfSpeculative(Strategy):
     """`block=None` drafts the block size the checkpoint was trained with."""
 
-    block: int | None = None
+    block: int | None = option(None, low=1)
     legacy: bool = False
 
-    def widest_window(self, info: ModelInfo) -> int:
-        block, _ = self._draft_setting(info)
-        if block + 1 > info.max_positions:
-            raise UsageError(
-                f"selfspec:block={block}: a window of {block + 1} rows exceeds the cache of "
-                f"{info.max_positions} positions",
-                hint=f"use a block of at most {info.max_positions - 1}",
-            )
-        return block + 1
+    def needs(self, info: ModelInfo) -> Needs:
+        block, _ = draft_setting("selfspec", self.block, info)
+        return Needs(rows_max=fits(f"selfspec:block={block}", block + 1, info))
 
-    def round(self, model: StepModel[StateT], state: StateT, output: Output, trace: TraceRecorder) -> Round:
-        block, mask_id = self._draft_setting(model.info)
-        a0, *drafts = yield Step("draft", Window((output.boundary, *(mask_id,) * block), WINDOW_1))
-        if output.ends_with(a0):
-            model.keep(state, 1)
-            trace.dropped(block)
-            trace.round(offered=0, accepted=0, produced=1, committed=output.extend((a0,)))
+    def round(self, lane: Lane[StateT]) -> Round:
+        block, mask_id = draft_setting("selfspec", self.block, lane.info)
+        masked = (lane.output.boundary, *(mask_id,) * block)
+        rows = yield Step("draft", Window(masked, window(1, block + 1)))
+        a0, *drafts = rows.tokens
+        if lane.output.ends_with(a0):
+            lane.keep(1)
+            lane.commit((a0,))
+            lane.trace.round(seeds=1, extra=EXTRA)
         elif self.legacy:
-            yield from _verify_legacy(model, state, output, trace, a0=a0, drafts=drafts[:-1])
+            yield from _verify_legacy(lane, a0=a0, drafts=drafts[:-1])
         else:
-            yield from _verify_full(model, state, output, trace, a0=a0, drafts=drafts)
-
-    def _draft_setting(self, info: ModelInfo) -> tuple[int, int]:
-        """Block size and mask id, or the error that says why this checkpoint cannot draft."""
-        block = self.block if self.block is not None else info.block_size
-        if info.mask_token_id is None or block is None:
-            raise UsageError(
-                "selfspec: this checkpoint has no block_diffusion.json, so no mask token to draft with",
-                hint="use --strategy ar, or a checkpoint trained for block diffusion",
-            )
-        return block, info.mask_token_id
+            yield from _verify_full(lane, a0=a0, drafts=drafts)
 
 
-def _verify_full(
-    model: StepModel[StateT],
-    state: StateT,
-    output: Output,
-    trace: TraceRecorder,
-    *,
-    a0: int,
-    drafts: list[int],
-) -> Round:
+def _verify_full(lane: Lane[StateT], *, a0: int, drafts: list[int]) -> Round:
     """Keep x0's row, verify `[a0, d_1..d_B]`, commit a0, the accepted drafts and the verifier's token."""
-    model.keep(state, 1)
-    rows = len(drafts) + 1
-    verified = yield Step("verify", Window((a0, *drafts), CAUSAL))
+    lane.keep(1)
+    verified = (yield Step("verify", causal_window((a0, *drafts)))).tokens
     accepted = matched_prefix(drafts, verified)
-    tokens = [a0, *drafts[:accepted], verified[accepted]]
-    committed = output.extend(tokens)
-    kept = committed - 1  # all but the new boundary token
-    model.keep(state, kept)
-    trace.dropped(len(drafts) + rows - kept)
-    trace.round(offered=len(drafts), accepted=accepted, produced=len(tokens), committed=committed)
+    committed = lane.commit([a0, *drafts[:accepted], verified[accepted]])
+    lane.keep(committed - 1)  # all but the new boundary token
+    lane.trace.round(seeds=1, offered=len(drafts), accepted=accepted, extra=EXTRA)
 
 
-def _verify_legacy(
-    model: StepModel[StateT],
-    state: StateT,
-    output: Output,
-    trace: TraceRecorder,
-    *,
-    a0: int,
-    drafts: list[int],
-) -> Round:
+def _verify_legacy(lane: Lane[StateT], *, a0: int, drafts: list[int]) -> Round:
     """Drop the draft's rows, verify `[x0, a0, d_1..d_{B-1}]`, commit without a bonus token."""
-    model.keep(state, 0)
-    rows = len(drafts) + 2
-    _, *verified = yield Step("verify", Window((output.boundary, a0, *drafts), CAUSAL))
+    lane.keep(0)
+    rows = yield Step("verify", causal_window((lane.output.boundary, a0, *drafts)))
+    _, *verified = rows.tokens
     accepted = matched_prefix(drafts, verified)
     correction = verified[accepted : accepted + 1] if accepted < len(drafts) else []
-    tokens = [a0, *drafts[:accepted], *correction]
-    committed = output.extend(tokens)
-    model.keep(state, committed)  # x0 and all but the new boundary token
-    trace.dropped(rows + rows - committed)
-    trace.round(offered=len(drafts), accepted=accepted, produced=len(tokens), committed=committed)
+    committed = lane.commit([a0, *drafts[:accepted], *correction])
+    lane.keep(committed)  # x0 and all but the new boundary token
+    lane.trace.round(seeds=1, offered=len(drafts), accepted=accepted, extra=EXTRA)

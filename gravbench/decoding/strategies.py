@@ -1,4 +1,7 @@
-"""Strategy strings, `id` or `id:option=value,option=value`, to strategies. The registry is a dictionary.
+"""Strategy strings, `id` or `id:option=value,option=value`, to strategies.
+
+A strategy is a frozen dataclass in a file of its own and a line here, or an entry point of the group
+`gravbench.strategies` in anybody's package. Its module is imported when an arm names it.
 
 The option `batch` belongs to the arm rather than to its strategy: it says how many requests decode
 together, not how (see `gravbench.arms`).
@@ -6,67 +9,28 @@ together, not how (see `gravbench.arms`).
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
-
-from gravbench.arms import BATCH, batch_of, split_arm
-from gravbench.decoding.ar import Autoregressive
+from gravbench.arms import BATCH, parse_arm
+from gravbench.decoding.options import from_options, suggestion
 from gravbench.decoding.protocols import Strategy
-from gravbench.decoding.selfspec import SelfSpeculative
 from gravbench.errors import UsageError
+from gravbench.registry import Registry
 
-
-def _ar(options: Mapping[str, str], text: str) -> Strategy:
-    _refuse_unknown(options, allowed=(), text=text)
-    return Autoregressive()
-
-
-def _selfspec(options: Mapping[str, str], text: str) -> Strategy:
-    _refuse_unknown(options, allowed=("block", "legacy"), text=text)
-    return SelfSpeculative(
-        block=_positive(options["block"], text) if "block" in options else None,
-        legacy=_flag(options["legacy"], text) if "legacy" in options else False,
-    )
-
-
-STRATEGIES: dict[str, Callable[[Mapping[str, str], str], Strategy]] = {"ar": _ar, "selfspec": _selfspec}
+STRATEGIES = Registry(
+    "gravbench.strategies",
+    {
+        "ar": "gravbench.decoding.ar:Autoregressive",
+        "selfspec": "gravbench.decoding.selfspec:SelfSpeculative",
+        "lookup": "gravbench.decoding.lookup:Lookup",
+        "tree": "gravbench.decoding.tree:MarginalTree",
+    },
+)
 
 
 def parse_strategy(text: str) -> Strategy:
     """`selfspec:block=16,legacy=1` -> strategy; `UsageError` naming the nearest id or option otherwise."""
     name = text.partition(":")[0]
     if name not in STRATEGIES:
-        raise UsageError(f"unknown strategy '{name}'", hint=_suggestion(name, STRATEGIES))
-    options = split_arm(text)[1]
-    batch_of(text)
-    return STRATEGIES[name]({key: value for key, value in options.items() if key != BATCH}, text)
-
-
-def _refuse_unknown(options: Mapping[str, str], *, allowed: tuple[str, ...], text: str) -> None:
-    for key in options:
-        if key not in allowed:
-            raise UsageError(
-                f"strategy '{text}': unknown option '{key}'", hint=_suggestion(key, (*allowed, BATCH))
-            )
-
-
-def _positive(value: str, text: str) -> int:
-    if not (value.isascii() and value.isdigit()) or int(value[:10]) < 1 or len(value) > 9:
-        raise UsageError(
-            f"strategy '{text}': block is '{value}', expected an integer of at least 1",
-            hint="for example selfspec:block=16",
-        )
-    return int(value)
-
-
-def _flag(value: str, text: str) -> bool:
-    if value not in ("0", "1"):
-        raise UsageError(f"strategy '{text}': legacy is '{value}', expected 0 or 1")
-    return value == "1"
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.4)
-    listed = ", ".join(names)
-    return f"did you mean '{near[0]}'? known: {listed}" if near else f"known: {listed}"
+        raise UsageError(f"unknown strategy '{name}'", hint=suggestion(name, STRATEGIES))
+    options = {key: value for key, value in parse_arm(text).options if key != BATCH}
+    strategy: Strategy = from_options(STRATEGIES.load(name), options, arm=text, known=(BATCH,))
+    return strategy

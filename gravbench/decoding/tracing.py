@@ -9,17 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Literal
 
-from gravbench.records import Counters, Rounds, Times, Trace
+from gravbench.records import FORWARD_KINDS, MODEL_KINDS, Counters, ForwardKind, Rounds, Times, Trace
 
-ForwardKind = Literal["draft", "verify", "denoise", "cache_write"]
 Stage = Literal["image", "vision", "prefill", "decode", "total"]
 
 Clock = Callable[[], int]
 """Nanoseconds of a monotonic clock."""
 
-DECODE_KINDS: tuple[ForwardKind, ...] = ("draft", "verify", "denoise", "cache_write")
+
+@dataclass(slots=True)
+class _Round:
+    """A round being counted. `counts`: offered, accepted, seeds, extra."""
+
+    forwards: dict[str, int] = field(default_factory=dict)
+    produced: int = 0
+    committed: int = 0
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+    nodes: int | None = None
 
 
 class TraceRecorder:
@@ -30,10 +39,10 @@ class TraceRecorder:
         self._forwards: Counter[str] = Counter()
         self._rows: Counter[str] = Counter()
         self._elapsed: Counter[str] = Counter()
-        self._rounds: list[tuple[int, int, int, int]] = []
-        self._forwards_before_round = 0
-        self._produced = 0
-        self._freed = 0
+        self._rounds: list[_Round] = []
+        self._open = _Round()
+        self._own: Counter[str] = Counter()
+        self._kept = 0
         self._forward_share = 0.0
         self._prompt_tokens = 0
         self._vision_tokens = 0
@@ -52,13 +61,20 @@ class TraceRecorder:
         self._elapsed[name] += elapsed_ns
 
     def forward(self, kind: ForwardKind, rows: int, elapsed_ns: int, *, requests: int = 1) -> None:
-        """Count one full-model decode forward of `rows` rows and this request's share of its time.
+        """Count one decode forward of `rows` rows and this request's share of its time.
 
-        The time covers reading the result; `requests` of them in one forward share it equally.
+        The time covers reading the greedy tokens; `requests` of them in one forward share it equally. A
+        forward of kind `head` is one of the small head: counted apart, and in no share of the model's.
         """
-        self._forward_share += 1 / requests
+        if kind != "head":
+            self._forward_share += 1 / requests
         self._forwards[kind] += 1
+        self._open.forwards[kind] = self._open.forwards.get(kind, 0) + 1
         self._rows[kind] += rows
+        self._elapsed[kind] += elapsed_ns
+
+    def read(self, kind: ForwardKind, elapsed_ns: int) -> None:
+        """Add time that reading more of a forward took this request alone."""
         self._elapsed[kind] += elapsed_ns
 
     def prefilled(self, *, prompt_tokens: int, vision_tokens: int, vision_forwards: int) -> None:
@@ -69,48 +85,78 @@ class TraceRecorder:
         self._prompt_tokens += prompt_tokens
         self._vision_tokens += vision_tokens
 
-    def dropped(self, rows: int) -> None:
-        """Record `rows` cache rows that a forward wrote and that were not kept."""
-        self._freed += rows
+    def kept(self, rows: int) -> None:
+        """Record `rows` cache rows that were kept; every other row that a decode forward wrote is freed."""
+        self._kept += rows
 
-    def round(self, *, offered: int, accepted: int, produced: int, committed: int) -> None:
-        """Close a round.
+    def committed(self, *, produced: int, committed: int) -> None:
+        """Record `produced` tokens of the open round, `committed` of which survived EOS and budget."""
+        self._open.produced += produced
+        self._open.committed += committed
 
-        `produced` tokens left the verifier, `accepted` of them were drafts (never reduced by
-        truncation); `committed` of them survived EOS and budget.
+    def count(self, name: str, amount: float = 1) -> None:
+        """Add to a count that this strategy alone keeps (`Counters.own`)."""
+        self._own[name] += amount  # type: ignore[assignment]
+
+    def round(
+        self, *, extra: int, seeds: int = 0, offered: int = 0, accepted: int = 0, nodes: int | None = None
+    ) -> None:
+        """Close the open round.
+
+        `seeds` exact tokens came before the drafts; of `offered` drafts the verifier agreed with `accepted`
+        (never reduced by truncation); beside those a round commits at most `extra` tokens. `nodes`: rows of
+        its candidate tree, root included, where it has one.
         """
-        forwards = sum(self._forwards[kind] for kind in DECODE_KINDS)
-        self._rounds.append((offered, accepted, committed, forwards - self._forwards_before_round))
-        self._forwards_before_round = forwards
-        self._produced += produced
+        self._open.counts = (offered, accepted, seeds, extra)
+        self._open.nodes = nodes
+        self._rounds.append(self._open)
+        self._open = _Round()
 
     def finish(self, *, tokens_out: int) -> Trace:
         """The checked record; pydantic raises if the counts do not add up."""
-        columns = list(zip(*self._rounds, strict=True)) or [(), (), (), ()]
-        offered, accepted, committed, forwards = columns
+        done = self._rounds
+        columns = list(zip(*(one.counts for one in done), strict=True)) or [(), (), (), ()]
+        offered, accepted, seeds, extra = columns
+        committed = tuple(one.committed for one in done)
+        produced = sum(one.produced for one in done)
+        nodes = [one.nodes for one in done]
+        written = sum(self._rows[kind] for kind in MODEL_KINDS)
         counters = Counters(
             tokens_out=tokens_out,
-            rounds=len(self._rounds),
+            rounds=len(done),
             fwd_vision=self._forwards["vision"],
             fwd_prefill=self._forwards["prefill"],
             fwd_draft=self._forwards["draft"],
             fwd_verify=self._forwards["verify"],
             fwd_denoise=self._forwards["denoise"],
             fwd_cache_write=self._forwards["cache_write"],
+            fwd_head=self._forwards["head"],
             rows_prefill=self._rows["prefill"],
             rows_draft=self._rows["draft"],
             rows_verify=self._rows["verify"],
             rows_denoise=self._rows["denoise"],
             rows_cache_write=self._rows["cache_write"],
+            rows_head=self._rows["head"],
             draft_offered=sum(offered),
             draft_accepted=sum(accepted),
-            ar_tokens=self._produced - sum(accepted),
-            tokens_discarded_after_stop=self._produced - sum(committed),
-            kv_rows_freed=self._freed,
+            ar_tokens=produced - sum(accepted),
+            tokens_discarded_after_stop=produced - sum(committed),
+            kv_rows_freed=written - self._kept,
+            tree_nodes=sum(n or 0 for n in nodes),
             prompt_tokens=self._prompt_tokens,
             vision_tokens=self._vision_tokens,
+            own=dict(self._own),
         )
-        rounds = Rounds(offered=offered, accepted=accepted, committed=committed, forwards=forwards)
+        kinds = [kind for kind in FORWARD_KINDS if self._forwards[kind]]
+        rounds = Rounds(
+            offered=offered,
+            accepted=accepted,
+            committed=committed,
+            seeds=seeds,
+            extra=extra,
+            forwards={kind: tuple(one.forwards.get(kind, 0) for one in done) for kind in kinds},
+            nodes=None if all(n is None for n in nodes) else tuple(n or 0 for n in nodes),
+        )
         return Trace(counters=counters, rounds=rounds, times=self._times())
 
     def _times(self) -> Times:
@@ -121,6 +167,9 @@ class TraceRecorder:
             prefill_ns=elapsed.get("prefill"),
             draft_ns=elapsed.get("draft"),
             verify_ns=elapsed.get("verify"),
+            denoise_ns=elapsed.get("denoise"),
+            cache_write_ns=elapsed.get("cache_write"),
+            head_ns=elapsed.get("head"),
             decode_ns=elapsed.get("decode"),
             total_ns=elapsed.get("total"),
             forward_share=self._forward_share,

@@ -76,9 +76,9 @@ class ReferencePrediction(StoredRecord):
 
 
 class ReferenceCounters(StoredRecord):
-    """One line of `counters.jsonl`; both are `None` for a failed sample."""
+    """One line of `counters.jsonl`. Both are `None` for a failed sample, `rounds` where they are hidden."""
 
-    schema_id: Literal["gravbench.counters/1"] = Field(default="gravbench.counters/1", alias="schema")
+    schema_id: Literal["gravbench.counters/2"] = Field(default="gravbench.counters/2", alias="schema")
     sample_id: str
     rep: int
     counters: Counters | None
@@ -102,10 +102,10 @@ class ReferenceArm:
 
     def answers(self, key: Key) -> Answers:
         """What counts are made of."""
-        prediction, rounds = self.predictions[key], self.counters[key].rounds
-        if rounds is None:
+        prediction, counted = self.predictions[key], self.counters[key]
+        if counted.counters is None:
             return None
-        return cut_pieces(prediction.token_ids, rounds, segments_of(prediction))
+        return cut_pieces(prediction.token_ids, counted.rounds, segments_of(prediction))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ def as_generation(arm: ReferenceArm, key: Key) -> GenRecord:
     p, counted = arm.predictions[key], arm.counters[key]
     trace = (
         Trace(counters=counted.counters, rounds=counted.rounds, times=Times())
-        if counted.counters is not None and counted.rounds is not None
+        if counted.counters is not None
         else None
     )
     return GenRecord(

@@ -20,21 +20,20 @@ from gravbench.printable import printable
 from gravbench.protocols import Backend
 from gravbench.records import (
     TASKS,
-    Counters,
     DecodeConfig,
     Generation,
     Request,
-    Rounds,
     StopReason,
     Task,
     Times,
     Trace,
+    joined_rounds,
+    summed_counters,
 )
 from gravbench.store.files import disk_error, make_folder
 from gravbench.store.page_schema import PageDetail, RegionDetail, StageTimes
 
-_SUMMED = tuple(Counters.model_fields)
-_STAGES = ("image_ns", "vision_ns", "prefill_ns", "draft_ns", "verify_ns", "decode_ns", "total_ns")
+_STAGES = tuple(name for name in Times.model_fields if name != "forward_share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +78,7 @@ class PageReader:
 
     backend: Backend
     layout: LayoutProvider
+    prompts: Mapping[Task, str]
     budgets: Mapping[Task, int]
     crops: Path
     clock: Callable[[], int]
@@ -141,6 +141,7 @@ class PageReader:
                 sample_id=f"{page.sample_id}#{region.region_id}",
                 task=route,
                 image_path=str(place),
+                prompt=self.prompts[route],
                 max_new_tokens=self.budgets[route],
             )
             tasks.append(_Task(region=region, task=route, request=request, crop_wh=crop.size))
@@ -203,16 +204,10 @@ def _joined(page: PageSample, markdown: str, answers: Sequence[Generation]) -> G
 
 def joined_trace(traces: Sequence[Trace]) -> Trace:
     """Counters summed, rounds one after another, times summed where every request measured them."""
-    totals = {name: sum(getattr(trace.counters, name) for trace in traces) for name in _SUMMED}
     parts = [trace.times.forward_share for trace in traces]
     return Trace(
-        counters=Counters(**totals),
-        rounds=Rounds(
-            offered=tuple(n for t in traces for n in t.rounds.offered),
-            accepted=tuple(n for t in traces for n in t.rounds.accepted),
-            committed=tuple(n for t in traces for n in t.rounds.committed),
-            forwards=tuple(n for t in traces for n in t.rounds.forwards),
-        ),
+        counters=summed_counters([trace.counters for trace in traces]),
+        rounds=joined_rounds([trace.rounds for trace in traces]),
         times=Times(
             **{name: _sum_known([getattr(t.times, name) for t in traces]) for name in _STAGES},
             forward_share=None if None in parts else sum(part for part in parts if part is not None),

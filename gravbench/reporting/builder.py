@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from gravbench.analysis.quality import quality_levels
 from gravbench.analysis.run_analysis import GROUP_RESAMPLES, AnalysisOptions, ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import request_ns, timed_rows
 from gravbench.analysis.stages import page_ns, stage_sums
-from gravbench.arms import AR, is_ar, speed_base
+from gravbench.arms import AR, is_ar, parse_arm, speed_base
 from gravbench.errors import GravbenchError
 from gravbench.reporting.document import (
     ArmPart,
@@ -99,9 +98,6 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
     return found
 
 
-_BLOCK = re.compile(r"[:,]block=(\d+)")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportInput:
     """A loaded run with what lies outside it. `sources` by sample id, empty when the suite is not at hand."""
@@ -147,7 +143,7 @@ def has_hidden_rounds(record: GenRecord) -> bool:
         return False
     if record.trace is None:
         return len(record.token_ids) > 1
-    return record.trace.counters.decode_tokens > 0 and not record.trace.rounds.committed
+    return record.trace.counters.decode_tokens > 0 and record.trace.rounds is None
 
 
 def _title(inputs: Sequence[ReportInput]) -> str:
@@ -185,11 +181,15 @@ def _run(given: ReportInput, analysis: RunAnalysis) -> RunPart:
 def _arm(given: ReportInput, arm: str) -> ArmPart:
     run, records = given.run, given.run.records(arm)
     trained = run.manifest.model.get("block_size")
-    named = _BLOCK.search(arm)
+    asked = parse_arm(arm).block
     base = speed_base(arm, run.arms)
     summary = summarise_counters(records)
     block = (
-        int(named[1]) if named else trained if isinstance(trained, int) and summary.draft_offered else None
+        asked
+        if asked is not None
+        else trained
+        if isinstance(trained, int) and summary.draft_offered
+        else None
     )
     return ArmPart(
         arm=arm,

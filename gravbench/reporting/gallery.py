@@ -136,7 +136,6 @@ def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
     record = unit.records[arm]
     scores = run.scores.get((unit.sample_id, unit.rep, arm), ())
     base = identity_base(arm, run.arms)
-    logged = record.trace is not None and (record.trace.rounds.committed or len(record.token_ids) <= 1)
     return Answer(
         run=number,
         arm=arm,
@@ -146,7 +145,7 @@ def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
         loop=record.loop_flag,
         text=record.text,
         token_ids=record.token_ids,
-        rounds=record.trace.rounds if record.trace is not None and logged else None,
+        rounds=record.trace.rounds if record.trace is not None else None,
         requests=_requests(record),
         request_ns=page_ns(record) or request_ns(record),
         decode_ns=decode_ns(record),

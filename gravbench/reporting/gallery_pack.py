@@ -122,19 +122,18 @@ class StripRound(NamedTuple):
     dropped: int
 
 
-def strip_rounds(arm: str, rounds: Rounds) -> tuple[StripRound, ...]:
-    """Rounds of one request. The seed opens those of `selfspec` alone; prefill's token is before them."""
-    seeded = arm.partition(":")[0] == "selfspec"
-    columns = list(zip(rounds.offered, rounds.accepted, rounds.committed, strict=True))
-    kinds = {column: _round(*column, seeded=seeded) for column in set(columns)}
+def strip_rounds(rounds: Rounds) -> tuple[StripRound, ...]:
+    """Rounds of one request; prefill's token is before them."""
+    columns = list(zip(rounds.offered, rounds.accepted, rounds.committed, rounds.seeds, strict=True))
+    kinds = {column: _round(*column) for column in set(columns)}
     return tuple(kinds[column] for column in columns)
 
 
-def _round(offered: int, accepted: int, committed: int, *, seeded: bool) -> StripRound:
+def _round(offered: int, accepted: int, committed: int, seeds: int) -> StripRound:
     if not offered:
         return StripRound(kinds=PLAIN * committed, offered=0, rejected=0, dropped=0)
     own = BONUS if accepted == offered else CORRECTION
-    whole = (SEED if seeded else "") + ACCEPTED * accepted + own
+    whole = SEED * seeds + ACCEPTED * accepted + own
     kinds = whole[:committed].ljust(committed, own)
     return StripRound(
         kinds=kinds,
@@ -278,7 +277,7 @@ def _strip(answer: Answer) -> dict[str, Any]:
     """`strip` is a list of model calls, each a list of rounds; `aligned` says whether they spell the ids."""
     if answer.rounds is None:
         return {"strip": None, "aligned": False}
-    rounds = strip_rounds(answer.arm, answer.rounds)
+    rounds = strip_rounds(answer.rounds)
     plain = {r: list(r) for r in set(rounds)}  # shared: a page has hundreds of rounds of a few kinds
     calls: list[list[Any]] = []
     start = 0

@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gravbench.errors import EngineError, UsageError
+from gravbench.errors import EngineError
 from gravbench.options import DEFAULT_MODEL, RunOptions
 from gravbench.protocols import Backend
 from gravbench.resources import shipped_model_dir
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from gravbench.suites.manifest import Suite
 
 
-def open_engine(options: RunOptions, suite: Suite) -> Backend:
+def open_engine(options: RunOptions, suite: Suite) -> Backend:  # noqa: ARG001 - prompts travel with requests
     """Open the backend of `options`, loading its module (and torch) only now."""
     from gravbench.backends.registry import name_of, open_backend
 
-    if name_of(options.backend) == "transformers":
-        check_prompts(suite)
     return open_backend(
         options.backend,
         model=checkpoint_of(options.model, backend=name_of(options.backend)),
@@ -28,18 +26,6 @@ def open_engine(options: RunOptions, suite: Suite) -> Backend:
         dtype=options.dtype,
         threads=options.threads,
     )
-
-
-def check_prompts(suite: Suite) -> None:
-    """Refuse a suite that asks for other prompts than the engine sends: the record would be wrong."""
-    from gravbench.backends.glm.request import PROMPTS
-
-    for task, prompt in suite.prompts.items():
-        if PROMPTS[task] != prompt:
-            raise UsageError(
-                f"suite {suite.name}: the {task} prompt is {prompt!r}, the engine sends {PROMPTS[task]!r}",
-                hint="Put the model's prompt into the suite's manifest.",
-            )
 
 
 def checkpoint_of(model: str | None, *, backend: str = "transformers") -> Path | None:

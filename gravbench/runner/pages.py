@@ -39,6 +39,7 @@ class PageSetup:
         reader = PageReader(
             backend=backend,
             layout=self.layout,
+            prompts=suite.prompts,
             budgets=suite.max_new_tokens,
             crops=run_folder / CROPS_FOLDER,
             clock=clock,

@@ -92,5 +92,6 @@ def request_for(sample: Sample, suite: Suite) -> Request:
         sample_id=sample.sample_id,
         task=sample.task,
         image_path=sample.image_path,
+        prompt=suite.prompts[sample.task],
         max_new_tokens=suite.max_new_tokens[sample.task],
     )

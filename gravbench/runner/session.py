@@ -73,6 +73,7 @@ class Session:
     _done: int = 0
     _failed: int = 0
     _sessions: int = 1
+    _calls: int = 0
     _events: EventLog | None = field(default=None)
     _answering: Answering = field(init=False)
 
@@ -174,9 +175,12 @@ class Session:
         submit_ns = self.clocks.monotonic_ns() - self._started_ns
         readings = self._answering.answer(entries)
         done_ns = self.clocks.monotonic_ns() - self._started_ns
+        shared = len(entries) > 1 and batch_of(entries[0].arm) > 1
+        self._calls += shared
         for entry, reading in zip(entries, readings, strict=True):
             attempt = attempts.get((entry.sample_id, entry.rep), 0) + 1
-            yield self._record(entry, reading, attempt=attempt, submit_ns=submit_ns, done_ns=done_ns)
+            record = self._record(entry, reading, attempt=attempt, submit_ns=submit_ns, done_ns=done_ns)
+            yield record.model_copy(update={"forward_group": self._calls if shared else None})
 
     def _record(
         self, entry: PlanEntry, reading: PageReading, *, attempt: int, submit_ns: int, done_ns: int

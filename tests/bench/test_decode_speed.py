@@ -16,7 +16,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw
 
-from gravbench.backends.glm.request import read_pixels
+from gravbench.backends.glm.request import prompt_of, read_pixels
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.records import DecodeConfig, Request
 from gravbench.workshop.training.checkpoints import TINY, write_initial_checkpoint
@@ -69,7 +69,7 @@ def test_ar_decodes_at_least_half_again_as_fast_as_generate(tmp_path: Path) -> N
     backend = TransformersLocal(tmp_path / "tiny", threads=1)
     step = backend.step_model
     pixels = read_pixels(request, step._loaded.image_processor)
-    ids = torch.tensor([step._prompter.prefix("text", image_tokens=pixels.image_tokens)])
+    ids = torch.tensor([step._prompter.prefix(prompt_of(request), image_tokens=pixels.image_tokens)])
     model = GlmOcrForConditionalGeneration.from_pretrained(
         str(tmp_path / "tiny"), dtype=torch.float32, attn_implementation="sdpa"
     ).eval()

@@ -11,8 +11,8 @@ from gravbench.arms import (
     canonical,
     identity_base,
     is_ar,
+    parse_arm,
     speed_base,
-    split_arm,
     with_batch,
     without_batch,
 )
@@ -22,8 +22,16 @@ ARMS = st.sampled_from(["ar", "selfspec", "selfspec:block=4", "selfspec:block=4,
 
 
 def test_an_arm_is_an_id_and_options() -> None:
-    assert split_arm("selfspec:block=4,batch=2") == ("selfspec", {"block": "4", "batch": "2"})
-    assert split_arm("ar") == ("ar", {})
+    arm = parse_arm("selfspec:block=4,batch=2")
+    assert (arm.strategy, arm.block, arm.batch, arm.is_ar) == ("selfspec", 4, 2, False)
+    assert arm.options == (("block", "4"), ("batch", "2"))
+    plain = parse_arm("ar")
+    assert (plain.strategy, plain.block, plain.batch, plain.options, plain.is_ar) == ("ar", None, 1, (), True)
+
+
+def test_a_name_that_only_holds_the_word_asks_for_no_block() -> None:
+    assert parse_arm("lookup:subblock=4").block is None
+    assert parse_arm("selfspec-block=4").block is None
 
 
 @given(arm=ARMS, size=st.integers(1, 1024))
@@ -44,7 +52,7 @@ def test_a_batch_size_out_of_range_is_refused(value: str) -> None:
 @pytest.mark.parametrize("arm", ["ar:", "ar:batch", "ar:batch=", "ar:=4", "ar:batch=4,batch=8", "ar:,"])
 def test_malformed_arms_are_refused(arm: str) -> None:
     with pytest.raises(UsageError):
-        split_arm(arm)
+        parse_arm(arm)
 
 
 EVERY = ("ar", "selfspec", "ar:batch=4", "selfspec:batch=4", "selfspec:batch=8")

@@ -31,16 +31,27 @@ class Place(Protocol):
 class OneRequest:
     """Rows of one request behind its own cache, whose `window` gives `written` and `seen`.
 
-    Without a bias they are causal and nothing is cached yet.
+    Without a bias they are causal and nothing is cached yet. `slots` [Q] says where each row is written;
+    without it they lie one after another.
     """
 
     def __init__(
-        self, written: Sequence[Tensor], seen: Sequence[Tensor], *, bias: Tensor | None, grouped: bool
+        self,
+        written: Sequence[Tensor],
+        seen: Sequence[Tensor],
+        *,
+        bias: Tensor | None,
+        grouped: bool,
+        slots: Tensor | None = None,
     ) -> None:
         self._written, self._seen, self._bias, self._grouped = written, seen, bias, grouped
+        self._slots = slots
 
     def write(self, layer: int, key_value: Tensor) -> None:
-        self._written[layer].copy_(key_value)
+        if self._slots is None:
+            self._written[layer].copy_(key_value)
+        else:
+            self._written[layer].index_copy_(2, self._slots, key_value)
 
     def mix(self, layer: int, query: Tensor) -> Tensor:
         mixed = attend(

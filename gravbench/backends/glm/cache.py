@@ -2,10 +2,14 @@
 
 The pool has one slot a request under way. Slots in use are always the first ones: when a request ends,
 the last slot moves into its place, so that a batch is a plain slice. A cache is one slot seen by its
-request; `length` rows of it are cached, rows behind them are scratch of the last window.
+request; `length` rows of it are cached, rows after them are scratch of the windows since the last `keep`.
+The last row of a slot is never cached: padding is written there.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -39,7 +43,7 @@ class KvPool:
 
     def claim(self, rows: int) -> KvCache:
         """A cache with room for `rows` rows, none of them cached yet, in the next free slot."""
-        slot = len(self.in_use)
+        slot, rows = len(self.in_use), rows + 1  # and the row that padding is written to
         if slot >= self.rows.shape[3] or rows > self.capacity:
             self._grow(slots=max(slot + 1, self._expected), rows=rows)
         cache = KvCache(self, slot)
@@ -54,8 +58,9 @@ class KvPool:
             return
         last = self.in_use.pop()
         if last is not cache:
-            kept = self.rows[:, :, :, last.slot, : last.length]
-            self.rows[:, :, :, cache.slot, : last.length].copy_(kept)
+            end = last.length + last.scratch
+            kept = self.rows[:, :, :, last.slot, :end]
+            self.rows[:, :, :, cache.slot, :end].copy_(kept)
             self.in_use[cache.slot] = last
             last.slot = cache.slot
 
@@ -81,22 +86,49 @@ class KvCache:
         self._pool = pool
         self.slot = slot
         self.length = 0
+        self.scratch = 0
 
     @property
     def capacity(self) -> int:
-        """Rows that fit."""
+        """Rows of the slot, the one for padding included."""
         return self._pool.capacity
 
+    def reach(self, rows: int, *, last_position: int = 0) -> None:
+        """Use scratch rows up to `rows` and positions up to `last_position` after the cached ones.
+
+        ValueError when they were not reserved.
+        """
+        end = self.length + max(rows, last_position + 1)
+        if end >= self.capacity:
+            raise ValueError(f"{end} cache rows needed, {self.capacity - 1} reserved")
+        self.scratch = max(self.scratch, rows)
+
     def window(self, rows: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Per layer, where a window of `rows` rows is written [2, kv_heads, rows, head_dim], and for layer
-        i at 2i and 2i + 1 the keys and values it sees [1, kv_heads, length + rows, head_dim]."""
+        """Per layer, `rows` scratch rows [2, kv_heads, rows, head_dim] to write to, and for layer i at 2i and
+        2i + 1 the keys and values seen [1, kv_heads, length + rows, head_dim]."""
         end = self.length + rows
-        if end > self.capacity:
-            raise ValueError(f"{end} cache rows needed, {self.capacity} reserved")
         own = self._pool.rows[:, :, :, self.slot]
         written = own[:, :, :, self.length : end].unbind(0)
         seen = own[:, :, :, :end].flatten(0, 1).unsqueeze(1).unbind(0)
         return written, seen
+
+    def keep(self, rows: int | Sequence[int]) -> None:
+        """Cache the first `rows` scratch rows, or those of ascending slots, closed up."""
+        slots = range(rows) if isinstance(rows, int) else rows
+        count = len(slots)
+        if isinstance(rows, int):
+            fits = 0 <= rows <= self.scratch
+        else:
+            ascends = all(a < b for a, b in pairwise(slots))
+            fits = not count or (ascends and slots[0] >= 0 and slots[-1] < self.scratch)
+        if not fits:
+            raise ValueError(f"cannot keep {rows} of {self.scratch} rows, ascending from 0")
+        if count and slots[-1] >= count:
+            scratch = self._pool.rows[:, :, :, self.slot, self.length :]
+            moved = torch.tensor(list(slots), device=scratch.device)
+            scratch[:, :, :, :count].copy_(scratch.index_select(3, moved))
+        self.length += count
+        self.scratch = 0
 
     def snapshot(self) -> Tensor:
         """Copy of the cached rows [layers, 2, kv_heads, length, head_dim]."""

@@ -12,6 +12,7 @@ Same numbers as the stock class to 1e-4, with about a third of its operations:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +24,17 @@ from gravbench.backends.glm.attention import Batch, OneRequest, Place
 from gravbench.backends.glm.cache import KvCache, KvPool
 from gravbench.backends.glm.linear import Linear
 from gravbench.backends.glm.rope import Rope, rotate
-from gravbench.decoding.masks import CAUSAL, Mask
+from gravbench.decoding.masks import WORD, Mask, packed
+from gravbench.decoding.window import Window
 
 silu = torch.ops.aten.silu.out
+
+KEPT_MASKS = 64
+"""Masks of single requests that are kept as tensors; trees differ from round to round."""
+
+Tap = tuple[tuple[int, ...], list[Tensor]]
+"""Layers (from 0) after which the residual stream is read, and the list its copies [R, width] go to."""
+NO_TAP: Tap = ((), [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +107,11 @@ class GlmDecoder:
         self._grouped = g.heads != g.kv_heads
         self._masks: dict[tuple[Mask, int], Tensor] = {}
 
+    @property
+    def depth(self) -> int:
+        """How many layers there are."""
+        return len(self._layers)
+
     def new_pool(self) -> KvPool:
         """An empty pool of caches for this decoder."""
         g = self.geometry
@@ -113,23 +127,38 @@ class GlmDecoder:
         """Embeddings [Q, width] of token ids [Q]."""
         return self._embedding.index_select(0, tokens)
 
-    def forward(self, embedded: Tensor, turn: Tensor, cache: KvCache, mask: Mask) -> Tensor:
+    def forward(
+        self, embedded: Tensor, turn: Tensor, cache: KvCache, window: Window | None, *, tap: Tap = NO_TAP
+    ) -> Tensor:
         """Hidden states of Q rows that follow the cache; writes their keys and values behind it.
 
-        embedded [Q, width]; turn [Q, 1, rotary_dim / 2]. Returns the normed stream [Q, width].
+        embedded [Q, width]; turn [Q, 1, rotary_dim / 2]. Without a window they are the first rows of an empty
+        cache, causal. Returns the normed stream [Q, width].
         """
         stream, rows = _doubled_stream(embedded), len(embedded)
-        if rows == 1:
-            self._one_row(stream, turn, cache)
+        span = rows if window is None else window.span
+        cache.reach(span)
+        written, seen = cache.window(span)
+        if window is None:
+            self._rows(stream, turn, OneRequest(written, seen, bias=None, grouped=self._grouped), tap)
+        elif span == 1:
+            self._one_row(stream, turn, written, seen, tap)
         else:
-            written, seen = cache.window(rows)
-            first = mask is CAUSAL and cache.length == 0
-            bias = None if first else self._bias(mask, rows, cache)
-            self._rows(stream, turn, OneRequest(written, seen, bias=bias, grouped=self._grouped))
+            slots = None if window.slots is None else torch.tensor(list(window.slots), device=self.device)
+            bias = self._bias(window.mask, span, cache)
+            place = OneRequest(written, seen, bias=bias, grouped=self._grouped, slots=slots)
+            self._rows(stream, turn, place, tap)
         return self._normed(stream, self._norm)
 
     def forward_batch(
-        self, embedded: Tensor, turn: Tensor, pool: KvPool, *, written: Tensor, bias: Tensor
+        self,
+        embedded: Tensor,
+        turn: Tensor,
+        pool: KvPool,
+        *,
+        written: Tensor,
+        bias: Tensor,
+        tap: Tap = NO_TAP,
     ) -> Tensor:
         """As `forward` for N requests of Q rows each.
 
@@ -137,7 +166,7 @@ class GlmDecoder:
         `attention.Batch`.
         """
         stream = _doubled_stream(embedded)
-        self._rows(stream, turn, Batch(pool, written=written, bias=bias, grouped=self._grouped))
+        self._rows(stream, turn, Batch(pool, written=written, bias=bias, grouped=self._grouped), tap)
         return self._normed(stream, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -150,10 +179,12 @@ class GlmDecoder:
         half: Tensor = normed.narrow(1, 0, width)
         return half
 
-    def _one_row(self, stream: Tensor, turn: Tensor, cache: KvCache) -> None:
+    def _one_row(
+        self, stream: Tensor, turn: Tensor, written: Sequence[Tensor], seen: Sequence[Tensor], tap: Tap
+    ) -> None:
         g, row, grouped = self.geometry, self._single, self._grouped
         doubled = (2 * g.width,)
-        written, seen = cache.window(1)
+        tapped, taps = tap
         for i, layer in enumerate(self._layers):
             layer.qkv.one(self._normed(stream, layer.norm_in), row.qkv)
             rotate(row.turned, turn)
@@ -167,9 +198,12 @@ class GlmDecoder:
             layer.down.one(row.activated.mul_(row.up), row.plus)
             torch.neg(row.plus, out=row.minus)
             stream.add_(torch.layer_norm(row.branch, doubled, layer.norm_out, None, g.eps))
+            if i in tapped:
+                taps.append(stream[:, : g.width].clone())
 
-    def _rows(self, stream: Tensor, turn: Tensor, place: Place) -> None:
+    def _rows(self, stream: Tensor, turn: Tensor, place: Place, tap: Tap) -> None:
         g, rows = self.geometry, len(stream)
+        tapped, taps = tap
         doubled, turning = (2 * g.width,), g.heads + g.kv_heads
         for i, layer in enumerate(self._layers):
             split = layer.qkv.many(self._normed(stream, layer.norm_in)).view(rows, -1, g.head_dim)
@@ -182,22 +216,26 @@ class GlmDecoder:
             branch = layer.down.many(torch.nn.functional.silu(gate).mul_(up))
             branch = torch.cat((branch, -branch), dim=-1)
             stream.add_(torch.layer_norm(branch, doubled, layer.norm_out, None, g.eps))
+            if i in tapped:
+                taps.append(stream[:, : g.width].clone())
 
-    def _bias(self, mask: Mask, rows: int, cache: KvCache) -> Tensor:
-        """Additive mask [Q, length + Q], 0 or the lowest finite number, a view of one kept per shape.
+    def _bias(self, mask: Mask, span: int, cache: KvCache) -> Tensor:
+        """Additive mask [Q, length + span], 0 or the lowest finite number, a view of one kept per mask.
 
-        The kept one spans the whole cache with the window in its last columns, so a longer cache only
+        The kept one spans the whole cache with the scratch slots in its last columns, so a longer cache only
         moves where the view begins.
         """
-        kept = self._masks.get((mask, rows))
+        kept = self._masks.get((mask, span))
         if kept is None or kept.shape[1] != cache.capacity:
-            hidden = torch.ones(rows, rows, dtype=torch.bool).triu(1)
-            if mask.causal_rows is not None:
-                hidden[mask.causal_rows :] = False
-            kept = torch.zeros(rows, cache.capacity, dtype=self.dtype)
-            kept[:, cache.capacity - rows :].masked_fill_(hidden, torch.finfo(self.dtype).min)
-            kept = self._masks[mask, rows] = kept.to(self.device)
-        return kept[:, cache.capacity - rows - cache.length :]
+            slots = torch.arange(span)
+            words = torch.tensor(packed(mask, -(-span // WORD)))  # [W, Q]
+            seen = (words[slots // WORD] >> (slots % WORD)[:, None]) & 1  # [span, Q]
+            kept = torch.zeros(len(mask.vis), cache.capacity, dtype=self.dtype)
+            kept[:, cache.capacity - span :].masked_fill_(seen.t() == 0, torch.finfo(self.dtype).min)
+            if len(self._masks) == KEPT_MASKS:
+                del self._masks[next(iter(self._masks))]
+            kept = self._masks[mask, span] = kept.to(self.device)
+        return kept[:, cache.capacity - span - cache.length :]
 
 
 def _doubled_stream(embedded: Tensor) -> Tensor:

@@ -15,14 +15,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gravbench.backends.glm.batch import Shape, forward_rows
+from gravbench.backends.glm.batch import Embedder, Inputs, Outputs, Shape, forward_rows
 from gravbench.backends.glm.cache import KvPool
 from gravbench.backends.glm.decoder import GlmDecoder
+from gravbench.decoding.masks import block, causal, packed
 from gravbench.errors import EngineError
 
 SHORTEST_KEYS = 512
 
-Work = Callable[[], Tensor]
+Work = Callable[[], Outputs]
 Recorder = Callable[[Work], Work]
 """Turns work into something that repeats it on the same memory. Its output is valid until the next replay
 of anything it recorded."""
@@ -39,9 +40,11 @@ def rounded_keys(needed: int, *, capacity: int) -> int:
 class GraphedForwards:
     """Recorded forwards of one decoder over one pool."""
 
-    def __init__(self, decoder: GlmDecoder, pool: KvPool, *, record: Recorder) -> None:
-        self._decoder, self._pool, self._record = decoder, pool, record
-        self._recorded: dict[Shape, tuple[Tensor, Work]] = {}
+    def __init__(
+        self, decoder: GlmDecoder, pool: KvPool, *, record: Recorder, embedder: Embedder | None = None
+    ) -> None:
+        self._decoder, self._pool, self._record, self._embedder = decoder, pool, record, embedder
+        self._recorded: dict[Shape, tuple[Inputs, Work]] = {}
         self._met: list[Shape] = []
         self._memory = self._where()
 
@@ -50,16 +53,19 @@ class GraphedForwards:
         """What is recorded, in the order it was."""
         return tuple(self._recorded)
 
-    def __call__(self, shape: Shape, numbers: Tensor) -> Tensor:
-        """Logits [N * Q, V], valid until the next forward."""
+    def __call__(self, shape: Shape, inputs: Inputs) -> Outputs:
+        """All rows' outputs, valid until the next forward."""
         self._forget_if_moved()
         if (found := self._recorded.get(shape)) is None:
             if shape not in self._met:
                 self._met.append(shape)
-            return forward_rows(self._decoder, self._pool, numbers, shape)
+            return self._plain(shape, inputs)
         own, replay = found
-        own.copy_(numbers)
+        own.copy_(inputs)
         return replay()
+
+    def _plain(self, shape: Shape, inputs: Inputs) -> Outputs:
+        return forward_rows(self._decoder, self._pool, inputs, shape, embedder=self._embedder)
 
     def settle(self) -> None:
         """Record the shapes met since the last call. Only while no request is under way: slots are written.
@@ -79,19 +85,21 @@ class GraphedForwards:
                     hint="Run without --cuda-graphs.",
                 ) from error
 
-    def _recording(self, shape: Shape) -> tuple[Tensor, Work]:
-        """Record with one set of numbers, then hold a replay with another against the plain forward."""
+    def _recording(self, shape: Shape) -> tuple[Inputs, Work]:
+        """Record with one set of inputs, then hold a replay with another against the plain forward."""
         own, other = (
-            trial_numbers(shape, self._pool.capacity, seed).to(self._decoder.device) for seed in (0, 1)
+            trial_inputs(shape, self._pool.capacity, seed).to(self._decoder.device) for seed in (0, 1)
         )
-        replay = self._record(lambda: forward_rows(self._decoder, self._pool, own, shape))
-        expected = forward_rows(self._decoder, self._pool, other, shape).clone()
-        slots, written = self._pool.rows.flatten(3, 4), other[2]
+        replay = self._record(lambda: self._plain(shape, own))
+        plain = self._plain(shape, other)
+        expected = [output.clone() for output in (plain.logits, plain.hidden, *plain.taps)]
+        slots, written = self._pool.rows.flatten(3, 4), other.numbers[2]
         cached = slots.index_select(3, written)
         slots.index_fill_(3, written, 0.0)  # so that only the replay can have written them
         own.copy_(other)
-        logits = replay()
-        _check(logits, expected, shape)
+        got = replay()
+        for output, right in zip((got.logits, got.hidden, *got.taps), expected, strict=True):
+            _check(output, right, shape)
         _check(slots.index_select(3, written), cached, shape)
         return own, replay
 
@@ -107,15 +115,24 @@ class GraphedForwards:
         return self._pool.rows, self._decoder.rope.table
 
 
-def trial_numbers(shape: Shape, capacity: int, seed: int) -> Tensor:
-    """Numbers that a forward of this shape may meet; all of them differ between two seeds, where they can."""
+def trial_inputs(shape: Shape, capacity: int, seed: int) -> Inputs:
+    """Inputs that a forward of this shape may meet; all of them differ between two seeds, where they can."""
     rows, requests = torch.arange(shape.rows), torch.arange(shape.requests)[:, None]
-    length = max(shape.keys - shape.rows - seed, 0)
+    length = max(shape.keys - shape.span - seed, 0)
     tokens = (7 * requests + rows + 3 * seed) % 11
     positions = (length + rows).expand(shape.requests, -1)
     written = requests * capacity + length + rows
-    first_hidden = (length + 1 + rows).expand(shape.requests, -1)
-    return torch.stack([part.flatten() for part in (tokens, positions, written, first_hidden)])
+    lengths = torch.full((shape.requests, shape.rows), length)
+    words = [
+        torch.tensor(column).expand(shape.requests, -1)
+        for column in packed(causal(shape.rows) if seed else block(shape.rows), shape.words)
+    ]
+    numbers = torch.stack([part.flatten() for part in (tokens, positions, written, lengths, *words)])
+    if not shape.noise:
+        return Inputs(numbers, None)
+    every = torch.arange(numbers.shape[1], dtype=torch.float64)
+    drawn = torch.stack(((0.31 * every + 0.17 * seed) % 1, 0.5 + 0 * every, (every + seed) % 2))
+    return Inputs(numbers, drawn)
 
 
 def _check(got: Tensor, expected: Tensor, shape: Shape) -> None:
@@ -148,7 +165,7 @@ class CudaRecorder:
             with torch.cuda.graph(graph, pool=self._memory):
                 output = work()
 
-        def replay() -> Tensor:
+        def replay() -> Outputs:
             graph.replay()
             return output
 

@@ -18,6 +18,8 @@ PROMPTS: dict[Task, str] = {
     "table": "Table Recognition:",
     "formula": "Formula Recognition:",
 }
+"""What this family was trained on: used where a request brings no prompt of its own."""
+
 _TEMPLATE = "[gMASK]<sop><|user|>\n<|begin_of_image|><|image|><|end_of_image|>{prompt}<|assistant|>\n"
 """GLM-OCR's turn with one image, for a tokenizer that carries no chat template."""
 
@@ -33,22 +35,34 @@ class Pixels:
     image_tokens: int
 
 
+def prompt_of(request: Request) -> str:
+    """What a request asks: its own prompt, else the one of its task."""
+    return PROMPTS[request.task] if request.prompt is None else request.prompt
+
+
 class Prompter:
-    """Prefix ids by task, built once; only the number of image tokens differs between requests."""
+    """Prefix ids by prompt, each built once; only the number of image tokens differs between requests."""
 
     def __init__(self, tokenizer: Any, *, image_token_id: int) -> None:
-        self._image_token_id = image_token_id
-        self._templates = {task: _template_ids(tokenizer, prompt) for task, prompt in PROMPTS.items()}
-        for task, ids in self._templates.items():
-            count = ids.count(image_token_id)
-            if count != 1:
-                raise EngineError(f"chat template: the {task} prompt holds {count} image tokens, expected 1")
+        self._tokenizer, self._image_token_id = tokenizer, image_token_id
+        self._templates: dict[str, list[int]] = {}
+        for prompt in PROMPTS.values():
+            self._template(prompt)
 
-    def prefix(self, task: Task, *, image_tokens: int) -> list[int]:
-        """The template's ids with its one image token repeated `image_tokens` times."""
-        ids = self._templates[task]
+    def prefix(self, prompt: str, *, image_tokens: int) -> list[int]:
+        """Ids of the turn that asks `prompt`, its one image token repeated `image_tokens` times."""
+        ids = self._template(prompt)
         at = ids.index(self._image_token_id)
         return [*ids[:at], *[self._image_token_id] * image_tokens, *ids[at + 1 :]]
+
+    def _template(self, prompt: str) -> list[int]:
+        if prompt not in self._templates:
+            ids = _template_ids(self._tokenizer, prompt)
+            count = ids.count(self._image_token_id)
+            if count != 1:
+                raise EngineError(f"chat template: prompt {prompt!r} gives {count} image tokens, expected 1")
+            self._templates[prompt] = ids
+        return self._templates[prompt]
 
 
 def _template_ids(tokenizer: Any, prompt: str) -> list[int]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from gravbench.backends.glm.batch import Shape, forward_rows, numbers_of
+from gravbench.backends.glm.batch import Embedder, Shape, embedded_rows, forward_rows, inputs_of, noise_of
 from gravbench.backends.glm.cache import KvCache
 from gravbench.backends.glm.decoder import GlmDecoder
 from gravbench.backends.glm.graphs import GraphedForwards, Recorder, rounded_keys
 from gravbench.backends.glm.loading import Loaded, encode_image, prefix_positions
-from gravbench.backends.glm.request import Prompter, read_pixels
-from gravbench.decoding.masks import CAUSAL
-from gravbench.decoding.protocols import ModelInfo, RequestError, Window
+from gravbench.backends.glm.request import Prompter, prompt_of, read_pixels
+from gravbench.decoding.protocols import Head, ModelInfo, RequestError
+from gravbench.decoding.rows import Reply, Rows
 from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.window import Needs, Step
+from gravbench.errors import UsageError
 from gravbench.records import Request
 
 
@@ -27,31 +30,54 @@ class GlmState:
     cache: KvCache
     prefix_tokens: int
     offset: int
-    window_rows: int = 0
 
 
 class GlmStepModel:
     """Holds the requests under way, each in a slot of one cache pool.
 
-    With `record`, decode forwards run in fixed shapes that are recorded and replayed.
+    With `record`, decode forwards run in fixed shapes that are recorded and replayed. `heads` are small
+    networks beside the checkpoint, by name; `embedder` embeds noise rows.
     """
 
-    def __init__(self, loaded: Loaded, info: ModelInfo, *, record: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        info: ModelInfo,
+        *,
+        record: Recorder | None = None,
+        heads: Mapping[str, Head[GlmState]] | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
         self.info = info
-        self._loaded = loaded
-        self._prompter = Prompter(loaded.tokenizer, image_token_id=loaded.model.config.image_token_id)
+        self.head: Head[GlmState] | None = None
         self.decoder = GlmDecoder(loaded.model)
         self.pool = self.decoder.new_pool()
-        self.graphs = GraphedForwards(self.decoder, self.pool, record=record) if record else None
+        self._loaded, self._heads, self._embedder = loaded, heads or {}, embedder
+        self._needs = Needs(rows_max=1)
+        self._prompter = Prompter(loaded.tokenizer, image_token_id=loaded.model.config.image_token_id)
+        self.graphs = (
+            GraphedForwards(self.decoder, self.pool, record=record, embedder=embedder) if record else None
+        )
         loaded.model.model.language_model.layers = torch.nn.ModuleList()  # the decoder holds them now
 
-    def prefill(
-        self, request: Request, *, budget: int, window: int, trace: TraceRecorder
-    ) -> tuple[GlmState, Tensor]:
+    def expect(self, requests: int, needs: Needs) -> None:
+        if needs.head is not None and needs.head not in self._heads:
+            raise UsageError(f"this checkpoint has no head '{needs.head}'", hint=_known(self._heads))
+        if needs.noise and self._embedder is None:
+            raise UsageError(
+                "this checkpoint has no noise embedder", hint="Train one, or use another strategy."
+            )
+        if needs.taps and not 0 <= min(needs.taps) <= max(needs.taps) < self.decoder.depth:
+            raise UsageError(f"taps {needs.taps} of a model of {self.decoder.depth} layers")
+        self._needs = needs
+        self.head = None if needs.head is None else self._heads[needs.head]
+        self.pool.expect(requests)
+
+    def prefill(self, request: Request, *, budget: int, trace: TraceRecorder) -> tuple[GlmState, Rows]:
         decoder, model = self.decoder, self._loaded.model
         with trace.stage("image"):
             pixels = read_pixels(request, self._loaded.image_processor)
-            ids = self._prompter.prefix(request.task, image_tokens=pixels.image_tokens)
+            ids = self._prompter.prefix(prompt_of(request), image_tokens=pixels.image_tokens)
             if len(ids) >= self.info.max_positions:
                 raise RequestError(
                     f"{request.image_path}: the prompt takes {len(ids)} tokens of which "
@@ -67,72 +93,113 @@ class GlmStepModel:
             positions = prefix_positions(model, tokens, on_image, grid)
             embedded = decoder.embed(tokens)
             embedded[on_image] = image.to(embedded.dtype)
-            room = min(budget, self.info.max_positions - len(ids)) + window
+            room = min(budget, self.info.max_positions - len(ids)) + self._needs.rows_max
             first = int(positions.max()) + 1
             decoder.rope.reserve(first + room)
             cache = self.pool.claim(len(ids) + room)
-            hidden = decoder.forward(embedded, decoder.rope.prefix(positions), cache, CAUSAL)
-            cache.length = len(ids)
-            logits = decoder.logits(hidden[-1:])[0]
+            taps: list[Tensor] = []
+            turn = decoder.rope.prefix(positions)
+            hidden = decoder.forward(embedded, turn, cache, None, tap=(self._needs.taps, taps))
+            cache.keep(len(ids))
+            logits = decoder.logits(hidden[-1:])
             synchronize(decoder.device)
         trace.prefilled(
             prompt_tokens=len(ids) - pixels.image_tokens, vision_tokens=pixels.image_tokens, vision_forwards=1
         )
         state = GlmState(cache=cache, prefix_tokens=len(ids), offset=first - len(ids))
-        return state, logits
+        reply = Reply(
+            logits=logits,
+            widths=(len(ids),),
+            starts=(0,),
+            wanted=((len(ids) - 1,),),
+            firsts=(0,),
+            hidden=hidden if self._needs.hidden else None,
+            taps=taps,
+        )
+        return state, Rows(reply)
 
     def room(self, state: GlmState) -> int:
         return self.info.max_positions - state.prefix_tokens
 
-    def forward(self, state: GlmState, window: Window) -> Tensor:
-        decoder, rows = self.decoder, len(window.tokens)
-        if self.graphs is not None:
-            return self.forward_batch([state], [window])[0]
-        turn = decoder.rope.response(state.cache.length + state.offset, rows)
-        embedded = decoder.embed(torch.tensor(window.tokens, device=decoder.device))
-        state.window_rows = rows
-        return decoder.logits(decoder.forward(embedded, turn, state.cache, window.mask))
-
-    def forward_batch(self, states: Sequence[GlmState], windows: Sequence[Window]) -> Tensor:
-        rows = max(len(window.tokens) for window in windows)
-        order = sorted(range(len(states)), key=lambda i: states[i].cache.slot)
-        if [states[i].cache.slot for i in order] != list(range(len(states))):
+    def forward(self, states: Sequence[GlmState], steps: Sequence[Step]) -> Reply:
+        if len(states) == 1 and self.graphs is None:
+            return self._forward_one(states[0], steps[0])
+        slots = [state.cache.slot for state in states]
+        if sorted(slots) != list(range(len(states))):
             raise ValueError("a batch takes every request under way")
-        keys = max(state.cache.length for state in states) + rows
+        rows = max(len(step.window.tokens) for step in steps)
+        span = max(rows, *(step.window.span for step in steps))
+        keys = max(state.cache.length for state in states) + span
         if self.graphs is not None:
             keys = rounded_keys(keys, capacity=self.pool.capacity)
-        shape = Shape(len(states), rows, keys)
-        numbers = self._on_device(
-            numbers_of(
-                [states[i].cache for i in order],
-                [states[i].offset for i in order],
-                [windows[i] for i in order],
-                shape,
-            )
+        shape = Shape(len(states), rows, keys, span, self._needs.taps, self._needs.noise)
+        order = sorted(range(len(states)), key=slots.__getitem__)
+        inputs = inputs_of(
+            [states[i].cache for i in order],
+            [states[i].offset for i in order],
+            [steps[i].window for i in order],
+            shape,
+        ).to(self.decoder.device)
+        read = [_read_rows(step) for step in steps]
+        some = sum(map(len, read)) < len(states) * rows
+        wanted = self._tensor(
+            [slot * rows + row for slot, own in zip(slots, read, strict=True) for row in own]
         )
         if self.graphs is None:
-            logits = forward_rows(self.decoder, self.pool, numbers, shape)
+            out = forward_rows(
+                self.decoder,
+                self.pool,
+                inputs,
+                shape,
+                embedder=self._embedder,
+                wanted=wanted if some else None,
+            )
+            logits = out.logits
         else:
-            logits = self.graphs(shape, numbers)
-        for state, window in zip(states, windows, strict=True):
-            state.window_rows = len(window.tokens)
-        logits = logits.view(len(states), rows, -1)
-        in_order = order == list(range(len(states)))
-        return logits if in_order else logits[sorted(range(len(order)), key=order.__getitem__)]
+            out = self.graphs(shape, inputs)
+            logits = out.logits.index_select(0, wanted) if some else out.logits
+        ends = list(accumulate(map(len, read)))
+        return Reply(
+            logits=logits,
+            widths=[len(step.window.tokens) for step in steps],
+            starts=[end - len(own) for end, own in zip(ends, read, strict=True)]
+            if some
+            else [slot * rows for slot in slots],
+            wanted=[step.wants.rows for step in steps],
+            firsts=[slot * rows for slot in slots],
+            hidden=out.hidden if self._needs.hidden else None,
+            taps=out.taps,
+        )
 
-    def _on_device(self, numbers: Tensor) -> Tensor:
-        """One copy, from pinned memory where there is a device to copy to."""
-        device = self.decoder.device
-        return numbers if device.type == "cpu" else numbers.pin_memory().to(device, non_blocking=True)
+    def _forward_one(self, state: GlmState, step: Step) -> Reply:
+        """Without padding and tables: the window lies where its request's cache ends."""
+        decoder, cache, window, wants = self.decoder, state.cache, step.window, step.wants
+        rows, first = len(window.tokens), cache.length + state.offset
+        if window.positions is None:
+            turn = decoder.rope.response(first, rows)
+        else:
+            cache.reach(window.span, last_position=max(window.positions))
+            turn = decoder.rope.at(self._tensor([first + at for at in window.positions]))
+        noise = None if window.noise is None else noise_of([window], rows).to(decoder.device)
+        embedded = embedded_rows(decoder, self._tensor(window.tokens), noise, self._embedder)
+        taps: list[Tensor] = []
+        hidden = decoder.forward(embedded, turn, cache, window, tap=(self._needs.taps, taps))
+        read = hidden if wants.rows is None else hidden[list(wants.rows)]
+        return Reply(
+            logits=decoder.logits(read),
+            widths=(rows,),
+            starts=(0,),
+            wanted=(wants.rows,),
+            firsts=(0,),
+            hidden=hidden if self._needs.hidden else None,
+            taps=taps,
+        )
 
-    def keep(self, state: GlmState, rows: int) -> None:
-        if not 0 <= rows <= state.window_rows:
-            raise ValueError(f"cannot keep {rows} of {state.window_rows} rows")
-        state.cache.length += rows
-        state.window_rows = 0
+    def _tensor(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.long, device=self.decoder.device)
 
-    def expect(self, requests: int) -> None:
-        self.pool.expect(requests)
+    def keep(self, state: GlmState, rows: int | Sequence[int]) -> None:
+        state.cache.keep(rows)
 
     def release(self, state: GlmState) -> None:
         self.pool.release(state.cache)
@@ -144,6 +211,15 @@ class GlmStepModel:
         """Record the forwards met since the last call, if forwards are recorded. Between requests only."""
         if self.graphs is not None:
             self.graphs.settle()
+
+
+def _read_rows(step: Step) -> Sequence[int]:
+    """Window rows whose logits the step reads."""
+    return range(len(step.window.tokens)) if step.wants.rows is None else step.wants.rows
+
+
+def _known(names: Mapping[str, object]) -> str:
+    return f"known: {', '.join(sorted(names))}" if names else "It has none."
 
 
 def synchronize(device: torch.device) -> None:

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
-from run_support import gen_record
+from run_support import gen_record, rounds_of
 
 from gravbench.analysis.counters import acceptance
-from gravbench.records import Counters, Rounds, Times, Trace
+from gravbench.records import Counters, Times, Trace
 from gravbench.store.schema import GenRecord
 
 
-def record(rounds: list[tuple[int, int, int]], *, arm: str = "selfspec") -> GenRecord:
+def record(rounds: list[tuple[int, int, int]], *, arm: str = "selfspec", seeds: int = 1) -> GenRecord:
     """Rounds as (offered, accepted, committed)."""
     offered, accepted, committed = zip(*rounds, strict=True)
     tokens = sum(committed) + 1
@@ -15,12 +15,12 @@ def record(rounds: list[tuple[int, int, int]], *, arm: str = "selfspec") -> GenR
         counters=Counters(
             tokens_out=tokens,
             rounds=len(rounds),
-            fwd_draft=len(rounds),
+            fwd_draft=sum(n > 0 for n in offered),
             fwd_verify=len(rounds),
             draft_offered=sum(offered),
             draft_accepted=sum(accepted),
         ),
-        rounds=Rounds(offered=offered, accepted=accepted, committed=committed, forwards=(2,) * len(rounds)),
+        rounds=rounds_of(offered, accepted, committed, seeds=seeds),
         times=Times(),
     )
     base = gen_record(arm=arm, token_ids=tuple(range(1, tokens + 1)))

@@ -1,4 +1,5 @@
 import pytest
+from run_support import rounds_of
 
 from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.pieces import (
@@ -11,14 +12,13 @@ from gravbench.analysis.pieces import (
     cut_pieces,
     paired_ratio,
 )
-from gravbench.records import Rounds
 
 
 def piece(
     ids: tuple[int, ...], committed: tuple[int, ...], accepted: tuple[int, ...], region_id: str = ""
 ) -> Piece:
     n = len(committed)
-    rounds = Rounds(offered=(4,) * n, accepted=accepted, committed=committed, forwards=(2,) * n)
+    rounds = rounds_of((4,) * n, accepted, committed)
     return Piece(region_id=region_id, token_ids=ids, rounds=rounds)
 
 
@@ -80,11 +80,18 @@ def test_pages_cut_otherwise_count_only_when_equal_as_a_whole() -> None:
 
 
 def test_page_is_cut_where_its_regions_end() -> None:
-    rounds = Rounds(offered=(4, 4, 4), accepted=(1, 0, 2), committed=(2, 1, 3), forwards=(2, 2, 2))
+    rounds = rounds_of((4, 4, 4), (1, 0, 2), (2, 1, 3))
     segments = (
         Segment(region_id="a", tokens_out=3, rounds=1),
         Segment(region_id="b", tokens_out=5, rounds=2),
     )
     first, second = cut_pieces(tuple(range(8)), rounds, segments)
     assert (first.token_ids, second.token_ids) == ((0, 1, 2), (3, 4, 5, 6, 7))
+    assert first.rounds is not None and second.rounds is not None
     assert (first.rounds.committed, second.rounds.committed) == ((2,), (1, 3))
+
+
+def test_an_engine_that_hides_its_rounds_has_no_counts_to_compare() -> None:
+    hidden = (Piece(region_id="", token_ids=SIX, rounds=None),)
+    table = counter_table([(hidden, side(SIX, (4, 2), (2, 0)))])
+    assert table.comparable == (False,) and not table.columns.any()

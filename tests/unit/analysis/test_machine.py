@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from run_support import gen_record
+from run_support import gen_record, rounds_of
 from verdict_support import share_with_interval
 
 from gravbench.analysis.bootstrap import Floats
 from gravbench.analysis.drift import measure_drift, measure_steadiness, steadiness_of
 from gravbench.analysis.loaded import Unit
 from gravbench.analysis.stages import amdahl, cost_model
-from gravbench.records import Counters, Rounds, Times, Trace
+from gravbench.records import Counters, Times, Trace
 from gravbench.store.schema import GenRecord
 
 
@@ -34,12 +34,7 @@ def timed(arm: str, *, slot: int, per_forward: float, rounds: int = 10, extra_ns
             draft_offered=16 * steps if spec else 0,
             draft_accepted=3 * steps if spec else 0,
         ),
-        rounds=Rounds(
-            offered=(16 if spec else 0,) * steps,
-            accepted=(3 if spec else 0,) * steps,
-            committed=(committed,) * steps,
-            forwards=(2 if spec else 1,) * steps,
-        ),
+        rounds=rounds_of((16 if spec else 0,) * steps, (3 if spec else 0,) * steps, (committed,) * steps),
         times=Times(
             image_ns=0,
             vision_ns=1000,

@@ -18,7 +18,12 @@ from gravbench.store.schema import GenRecord
 def records(arm: str, *, size: int, count: int = 12, session: str = "s") -> list[GenRecord]:
     return [
         record_of(f"{i:03}", arm, "x" * (5 + i), slot=i).model_copy(
-            update={"submit_ns": 1000 * (i // size), "done_ns": 1000 * (i // size) + 1, "session_id": session}
+            update={
+                "submit_ns": 1000 * (i // size),
+                "done_ns": 1000 * (i // size) + 1,
+                "session_id": session,
+                "forward_group": i // size if size > 1 else None,
+            }
         )
         for i in range(count)
     ]
@@ -69,7 +74,7 @@ def test_the_interval_of_a_batched_speedup_counts_batches() -> None:
         return speedup(units, "ar", "own", decode_ns, design=independent(12), seed=0)
 
     batched = measured(slowed)
-    alone = measured([record.model_copy(update={"arm": "selfspec"}) for record in slowed])
+    alone = measured([record.model_copy(update={"forward_group": None}) for record in slowed])
     assert batched is not None and alone is not None
     assert batched.value == alone.value and batched.n_pairs == alone.n_pairs == 12
     assert batched.low is not None and alone.low is not None and batched.low < alone.low

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from gravbench.backends.glm.batch import Outputs
 from gravbench.backends.glm.cache import KvPool
 from gravbench.backends.glm.graphs import GraphedForwards, Recorder, Work, rounded_keys
 from gravbench.backends.glm.step_model import GlmState, GlmStepModel
 from gravbench.backends.transformers_local import TransformersLocal
-from gravbench.decoding.masks import CAUSAL, WINDOW_1, Mask
-from gravbench.decoding.protocols import Window
+from gravbench.decoding.masks import Mask, causal, window
+from gravbench.decoding.rows import Rows
 from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.window import Needs, Step, Window, causal_window
 from gravbench.errors import EngineError, UsageError
 from gravbench.records import DecodeConfig, Request
 
@@ -30,7 +32,12 @@ def batcher(request: pytest.FixtureRequest) -> TransformersLocal:
 
 
 def begin(step: GlmStepModel, request: Request) -> GlmState:
-    return step.prefill(request, budget=64, window=34, trace=TraceRecorder(lambda: 0))[0]
+    step.expect(4, Needs(rows_max=34))
+    return step.prefill(request, budget=64, trace=TraceRecorder(lambda: 0))[0]
+
+
+def logits_of(step: GlmStepModel, state: GlmState, window: Window) -> torch.Tensor:
+    return step.forward([state], [Step("verify", window)]).logits
 
 
 def ids(step: GlmStepModel, count: int, start: int) -> list[int]:
@@ -40,28 +47,28 @@ def ids(step: GlmStepModel, count: int, start: int) -> list[int]:
 @pytest.mark.parametrize(
     "asked",
     [
-        [(1, CAUSAL)] * 4,
-        [(9, WINDOW_1)] * 3,
-        [(9, WINDOW_1), (9, CAUSAL), (9, WINDOW_1)],
-        [(2, CAUSAL), (9, WINDOW_1), (1, CAUSAL), (5, CAUSAL)],
+        [causal(1)] * 4,
+        [window(1, 9)] * 3,
+        [window(1, 9), causal(9), window(1, 9)],
+        [causal(2), window(1, 9), causal(1), causal(5)],
     ],
 )
 @torch.inference_mode()
 def test_batched_logits_equal_single_ones(
-    batcher: TransformersLocal, make_request: Maker, asked: list[tuple[int, Mask]]
+    batcher: TransformersLocal, make_request: Maker, asked: list[Mask]
 ) -> None:
     step = batcher.step_model
-    windows = [Window(ids(step, rows, 3 + i), mask) for i, (rows, mask) in enumerate(asked)]
+    windows = [Window(ids(step, len(mask.vis), 3 + i), mask) for i, mask in enumerate(asked)]
     states = [begin(step, make_request(variant=i)) for i in range(len(windows))]
     for state in states[1:]:  # different lengths, whatever the images give
-        step.forward(state, Window(ids(step, 4 + state.cache.slot, 1), CAUSAL))
+        logits_of(step, state, causal_window(ids(step, 4 + state.cache.slot, 1)))
         step.keep(state, 2 + state.cache.slot)
-    alone = [step.forward(state, window).clone() for state, window in zip(states, windows, strict=True)]
+    alone = [logits_of(step, state, window).clone() for state, window in zip(states, windows, strict=True)]
     for order in (range(len(states)), reversed(range(len(states)))):
         listed = list(order)
-        got = step.forward_batch([states[i] for i in listed], [windows[i] for i in listed])
-        for row, i in zip(got, listed, strict=True):
-            torch.testing.assert_close(row[: len(alone[i])], alone[i], atol=ATOL, rtol=0)
+        reply = step.forward([states[i] for i in listed], [Step("verify", windows[i]) for i in listed])
+        for at, i in enumerate(listed):
+            torch.testing.assert_close(Rows(reply, at).logits(), alone[i], atol=ATOL, rtol=0)
     for state in states:
         step.release(state)
 
@@ -87,7 +94,7 @@ def test_a_batch_that_leaves_out_a_request_is_refused(
     step = batcher.step_model
     states = [begin(step, make_request(variant=i)) for i in range(3)]
     with pytest.raises(ValueError, match="every request under way"):
-        step.forward_batch(states[1:], [Window([1], CAUSAL)] * 2)
+        step.forward(states[1:], [Step("verify", causal_window([1]))] * 2)
     for state in states:
         step.release(state)
 
@@ -95,10 +102,11 @@ def test_a_batch_that_leaves_out_a_request_is_refused(
 def test_a_growing_pool_keeps_what_is_cached() -> None:
     pool = KvPool(layers=2, kv_heads=3, head_dim=4, device=torch.device("cpu"), dtype=torch.float32)
     first = pool.claim(100)
+    first.reach(5)
     written, _ = first.window(5)
     for i, layer in enumerate(written):
         layer.fill_(float(i + 1))
-    first.length = 5
+    first.keep(5)
     before = first.snapshot()
     pool.claim(1000)
     torch.testing.assert_close(first.snapshot(), before)
@@ -131,19 +139,22 @@ def recording(batcher: TransformersLocal, record: Recorder) -> GlmStepModel:
 
 
 class OneOutput:
-    """A recorder that repeats its work into one tensor a width, as recordings on one memory pool may."""
+    """A recorder that repeats its work into tensors that it reuses, as recordings on one memory pool may."""
 
     def __init__(self) -> None:
         self.replays = 0
         self._outputs: dict[torch.Size, torch.Tensor] = {}
 
     def __call__(self, work: Work) -> Work:
-        def replay() -> torch.Tensor:
+        def replay() -> Outputs:
             self.replays += 1
-            found = work()
-            return self._outputs.setdefault(found.shape, torch.empty_like(found)).copy_(found)
+            out = work()
+            return Outputs(self._kept(out.logits), self._kept(out.hidden), tuple(map(self._kept, out.taps)))
 
         return replay
+
+    def _kept(self, found: torch.Tensor) -> torch.Tensor:
+        return self._outputs.setdefault(found.shape, torch.empty_like(found)).copy_(found)
 
 
 @pytest.mark.parametrize("strategy", ["ar", "selfspec:block=4", "ar:batch=3", "selfspec:block=8,batch=2"])
@@ -179,10 +190,10 @@ def test_recorded_forwards_give_the_ids_and_counters_of_plain_ones(
 def test_a_recording_that_gives_other_numbers_is_refused(
     batcher: TransformersLocal, make_request: Maker
 ) -> None:
-    for record in (lambda work: lambda: work() + 1, frozen):
+    for record in (off_by_one, frozen):
         model = recording(batcher, record)
         state = begin(model, make_request(variant=0))
-        model.forward(state, Window([1, 2], CAUSAL))
+        logits_of(model, state, causal_window([1, 2]))
         model.release(state)
         with pytest.raises(EngineError, match="off by"):
             model.settle()
@@ -193,24 +204,29 @@ def test_a_recording_that_writes_no_keys_and_values_is_refused(
     batcher: TransformersLocal, make_request: Maker
 ) -> None:
     def forgets(work: Work) -> Work:
-        def replay() -> torch.Tensor:
-            logits = work()
+        def replay() -> Outputs:
+            out = work()
             model.pool.rows.zero_()
-            return logits
+            return out
 
         return replay
 
     model = recording(batcher, forgets)
     state = begin(model, make_request(variant=0))
-    model.forward(state, Window([1, 2], CAUSAL))
+    logits_of(model, state, causal_window([1, 2]))
     model.release(state)
     with pytest.raises(EngineError, match="off by"):
         model.settle()
 
 
+def off_by_one(work: Work) -> Work:
+    """A recording whose logits are others."""
+    return lambda: (out := work())._replace(logits=out.logits + 1)
+
+
 def frozen(work: Work) -> Work:
     """A recording that ignores what it is filled with."""
-    once = work().clone()
+    once = Outputs(*(part.clone() if isinstance(part, torch.Tensor) else part for part in work()))
     return lambda: once
 
 
@@ -222,7 +238,7 @@ def test_a_shape_that_cannot_be_recorded_is_an_engine_error(
         raise RuntimeError("operation not permitted\nwhen stream is capturing")
 
     model = recording(batcher, fails)
-    model.forward(begin(model, make_request(variant=0)), Window([1], CAUSAL))
+    logits_of(model, begin(model, make_request(variant=0)), causal_window([1]))
     with pytest.raises(
         EngineError, match=r"1 x 1 rows and 256 keys cannot be recorded: operation not permitted when"
     ):
@@ -235,7 +251,7 @@ def test_recordings_are_forgotten_when_the_cache_moves(
 ) -> None:
     model = recording(batcher, lambda work: work)
     state = begin(model, make_request(variant=0))
-    before = model.forward(state, Window([1], CAUSAL)).clone()
+    before = logits_of(model, state, causal_window([1])).clone()
     length = state.cache.length
     kept = state.cache.snapshot()
     model.settle()  # writes into the slots, which is why it is called between requests
@@ -243,7 +259,7 @@ def test_recordings_are_forgotten_when_the_cache_moves(
     assert len(model.graphs.shapes) == 1
     model.pool.claim(5000)
     model.pool.release(model.pool.in_use[-1])
-    after = model.forward(state, Window([1], CAUSAL))
+    after = logits_of(model, state, causal_window([1]))
     assert model.graphs.shapes == ()
     torch.testing.assert_close(after, before, atol=ATOL, rtol=0)
 

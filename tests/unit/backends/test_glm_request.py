@@ -12,7 +12,7 @@ import torch
 from gravbench.backends.glm.request import PROMPTS, Prompter, read_pixels, strip_thinking
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.errors import EngineError
-from gravbench.records import TASKS, Request
+from gravbench.records import TASKS, DecodeConfig, Request
 from gravbench.workshop.training.vocabulary import build_tokenizer, prompt_ids
 
 
@@ -33,15 +33,15 @@ def test_the_prefix_is_the_one_training_used(tokenizer: Any) -> None:
     image = tokenizer.convert_tokens_to_ids("<|image|>")
     prompter = Prompter(tokenizer, image_token_id=image)
     for task in TASKS:
-        assert prompter.prefix(task, image_tokens=5) == prompt_ids(tokenizer, task, image_tokens=5)
+        assert prompter.prefix(PROMPTS[task], image_tokens=5) == prompt_ids(tokenizer, task, image_tokens=5)
 
 
 def test_without_a_chat_template_the_turn_of_glm_ocr_is_used(tokenizer: Any) -> None:
     image = tokenizer.convert_tokens_to_ids("<|image|>")
-    with_template = Prompter(tokenizer, image_token_id=image).prefix("table", image_tokens=2)
+    with_template = Prompter(tokenizer, image_token_id=image).prefix(PROMPTS["table"], image_tokens=2)
     bare = build_tokenizer()
     bare.chat_template = None
-    assert Prompter(bare, image_token_id=image).prefix("table", image_tokens=2) == with_template
+    assert Prompter(bare, image_token_id=image).prefix(PROMPTS["table"], image_tokens=2) == with_template
 
 
 def test_a_template_without_an_image_is_refused() -> None:
@@ -49,6 +49,18 @@ def test_a_template_without_an_image_is_refused() -> None:
     tokenizer.chat_template = "{{ messages[0].role }}"
     with pytest.raises(EngineError, match="0 image tokens"):
         Prompter(tokenizer, image_token_id=tokenizer.convert_tokens_to_ids("<|image|>"))
+
+
+def test_a_request_may_bring_a_prompt_of_its_own(
+    backend: TransformersLocal, make_request: Callable[..., Request]
+) -> None:
+    asked = make_request(variant=0, task="table")
+    other = asked.model_copy(update={"prompt": "Formula Recognition:"})
+    decode = DecodeConfig(strategy="ar", max_new_tokens=24)
+    own = backend.generate(asked.model_copy(update={"prompt": PROMPTS["table"]}), decode)
+    formula = backend.generate(make_request(variant=0, task="formula"), decode)
+    assert backend.generate(asked, decode).token_ids == own.token_ids
+    assert backend.generate(other, decode).token_ids == formula.token_ids != own.token_ids
 
 
 def test_patches_cover_the_image(backend: TransformersLocal, make_request: Callable[..., Request]) -> None:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 
-from gravbench.backends.glm.request import read_pixels
+from gravbench.backends.glm.request import prompt_of, read_pixels
 from gravbench.backends.glm.step_model import GlmState, GlmStepModel
 from gravbench.backends.registry import open_backend
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.decoding.decode_loop import decode_request
-from gravbench.decoding.protocols import ModelInfo, Window
+from gravbench.decoding.protocols import ModelInfo
+from gravbench.decoding.rows import Reply
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.window import Step
 from gravbench.errors import EngineError, UsageError
 from gravbench.records import DecodeConfig, Generation, Request
 
@@ -43,22 +45,24 @@ class ScriptedDrafts:
         self.room = model.room
         self.keep = model.keep
         self.prefill = model.prefill
-        self.forward_batch = model.forward_batch
         self.release = model.release
         self.expect = model.expect
         self.abandon = model.abandon
+        self.head = None
 
-    def forward(self, state: GlmState, window: Window) -> torch.Tensor:
-        logits = self._model.forward(state, window).clone()
-        if window.mask.name == "window(1)":
-            cached = state.cache.length - state.prefix_tokens
-            for slot in range(1, len(window.tokens)):
-                position = cached + slot + 1
-                token = self._script[position] if position < len(self._script) else 0
-                wrong = slot in self._wrong_slots
-                logits[slot] = 0.0
-                logits[slot, (token + wrong) % self.info.vocab_size] = 1.0
-        return logits
+    def forward(self, states: Sequence[GlmState], steps: Sequence[Step]) -> Reply:
+        reply = self._model.forward(states, steps)
+        if steps[0].kind != "draft":
+            return reply
+        logits = reply.logits.clone()
+        cached = states[0].cache.length - states[0].prefix_tokens
+        for slot in range(1, len(steps[0].window.tokens)):
+            position = cached + slot + 1
+            token = self._script[position] if position < len(self._script) else 0
+            wrong = slot in self._wrong_slots
+            logits[slot] = 0.0
+            logits[slot, (token + wrong) % self.info.vocab_size] = 1.0
+        return dataclasses.replace(reply, logits=logits)
 
 
 @contextmanager
@@ -151,7 +155,7 @@ def test_ar_gives_the_ids_of_transformers_generate(
     model = GlmOcrForConditionalGeneration.from_pretrained(str(checkpoint), dtype=torch.float32).eval()
     step = backend.step_model
     pixels = read_pixels(request, step._loaded.image_processor)
-    ids = torch.tensor([step._prompter.prefix("text", image_tokens=pixels.image_tokens)])
+    ids = torch.tensor([step._prompter.prefix(prompt_of(request), image_tokens=pixels.image_tokens)])
     generated = model.generate(
         input_ids=ids,
         attention_mask=torch.ones_like(ids),

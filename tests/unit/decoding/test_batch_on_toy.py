@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.backends.toy import EOS, ToyModel, ToyState, ToyTable
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs, decode_request, shares
-from gravbench.decoding.protocols import RequestError, Window
+from gravbench.decoding.protocols import RequestError
+from gravbench.decoding.rows import Reply, Rows
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import Clock, TraceRecorder
+from gravbench.decoding.window import Step
 from gravbench.records import Request, Trace
 
 LONG = tuple(2 + i * 7 % 90 for i in range(90))
@@ -49,31 +50,21 @@ class WatchedToy(ToyModel):
         if self.breaks[name] == 0:
             raise RuntimeError(f"{name} broke")
 
-    def prefill(
-        self, request: Request, *, budget: int, window: int, trace: TraceRecorder
-    ) -> tuple[ToyState, torch.Tensor]:
+    def prefill(self, request: Request, *, budget: int, trace: TraceRecorder) -> tuple[ToyState, Rows]:
         if request.sample_id in self.faulty:
             raise RequestError(f"{request.sample_id}: no such image")
         self.open += 1
         self.called("prefill")
-        return super().prefill(request, budget=budget, window=window, trace=trace)
+        return super().prefill(request, budget=budget, trace=trace)
 
     def room(self, state: ToyState) -> int:
         self.called("room")
         return super().room(state)
 
-    def forward(self, state: ToyState, window: Window) -> torch.Tensor:
+    def forward(self, states: Sequence[ToyState], steps: Sequence[Step]) -> Reply:
         self.called("forward")
-        self.sizes.append(1)
-        return super().forward(state, window)
-
-    def forward_batch(self, states: Sequence[ToyState], windows: Sequence[Window]) -> torch.Tensor:
-        self.called("forward_batch")
         self.sizes.append(len(states))
-        logits = [
-            ToyModel.forward(self, state, window) for state, window in zip(states, windows, strict=True)
-        ]
-        return torch.nn.utils.rnn.pad_sequence(logits, batch_first=True)
+        return super().forward(states, steps)
 
     def release(self, state: ToyState) -> None:
         self.open -= 1
@@ -148,7 +139,7 @@ def test_a_request_that_cannot_be_decoded_costs_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("name", "call"),
-    [("prefill", 1), ("prefill", 3), ("room", 2), ("forward_batch", 1), ("forward_batch", 4)],
+    [("prefill", 1), ("prefill", 3), ("room", 2), ("forward", 1), ("forward", 4)],
 )
 def test_an_engine_fault_poisons_no_later_batch(name: str, call: int) -> None:
     model = WatchedToy([(*LONG[:9], EOS)] * 4)

@@ -60,18 +60,18 @@ def test_malformed_strings_are_usage_errors(text: str) -> None:
 
 
 def test_the_default_block_is_the_trained_one() -> None:
-    assert parse_strategy("selfspec").widest_window(info(block_size=8)) == 9
+    assert parse_strategy("selfspec").needs(info(block_size=8)).rows_max == 9
 
 
 def test_a_checkpoint_without_a_mask_token_cannot_draft() -> None:
     with pytest.raises(UsageError, match=r"block_diffusion\.json"):
-        parse_strategy("selfspec:block=4").widest_window(info(block_size=None, mask=None))
+        parse_strategy("selfspec:block=4").needs(info(block_size=None, mask=None))
 
 
 def test_a_block_larger_than_the_cache_is_refused() -> None:
-    assert parse_strategy("selfspec:block=63").widest_window(info()) == 64
+    assert parse_strategy("selfspec:block=63").needs(info()).rows_max == 64
     with pytest.raises(UsageError, match="exceeds the cache of 64"):
-        parse_strategy("selfspec:block=64").widest_window(info())
+        parse_strategy("selfspec:block=64").needs(info())
 
 
 def test_parsing_a_strategy_loads_no_tensor_library() -> None:

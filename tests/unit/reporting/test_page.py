@@ -20,6 +20,7 @@ from report_support import (
     record_of,
 )
 
+from gravbench.arms import parse_arm
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
 from gravbench.reporting.gallery_pack import embedded, unpacked, visible
@@ -247,7 +248,10 @@ def batched_document(*arms: str) -> ReportDocument:
     """A run of these arms, each with the records of plain `ar` or `selfspec`."""
     plain = plain_records(4)
     records = {
-        arm: [record.model_copy(update={"arm": arm}) for record in plain[arm.partition(":")[0]]]
+        arm: [
+            record.model_copy(update={"arm": arm, "forward_group": 1 if parse_arm(arm).batch > 1 else None})
+            for record in plain[parse_arm(arm).strategy]
+        ]
         for arm in arms
     }
     return document_of(loaded(records))

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_support import rounds_of
 
-from gravbench.records import Rounds
 from gravbench.reporting.gallery_pack import MAX_CELLS, strip_rounds, visible, word_diff
 
 BIDI_CONTROLS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -61,26 +61,27 @@ def test_a_megabyte_line_is_compared() -> None:
 
 
 def test_rounds_name_seed_accepted_and_correction() -> None:
-    rounds = Rounds(offered=(8, 8, 8), accepted=(3, 8, 3), committed=(5, 10, 3), forwards=(2, 2, 2))
-    first, full, cut = strip_rounds("selfspec:block=8", rounds)
+    rounds = rounds_of((8, 8, 8), (3, 8, 3), (5, 10, 3))
+    first, full, cut = strip_rounds(rounds)
     assert first == ("saaac", 8, 5, 0)
     assert full == ("saaaaaaaab", 8, 0, 0)
     assert cut == ("saa", 8, 5, 1)
 
 
-def test_rounds_of_other_strategies_have_no_seed() -> None:
-    (only,) = strip_rounds("mtp", Rounds(offered=(4,), accepted=(2,), committed=(3,), forwards=(2,)))
-    assert only.kinds == "aac"
+@pytest.mark.parametrize(("seeds", "kinds"), [(0, "aac"), (1, "saac"), (3, "sssaac")])
+def test_a_round_shows_the_seeds_it_says_it_has(seeds: int, kinds: str) -> None:
+    (only,) = strip_rounds(rounds_of((4,), (2,), (3 + seeds,), seeds=seeds))
+    assert only.kinds == kinds
 
 
 def test_plain_decoding_is_plain() -> None:
-    rounds = Rounds(offered=(0, 0), accepted=(0, 0), committed=(1, 1), forwards=(1, 1))
-    assert [r.kinds for r in strip_rounds("ar", rounds)] == ["g", "g"]
+    rounds = rounds_of((0, 0), (0, 0), (1, 1))
+    assert [r.kinds for r in strip_rounds(rounds)] == ["g", "g"]
 
 
 @pytest.mark.parametrize("committed", range(6))
 def test_a_cut_round_shows_as_many_letters_as_tokens(committed: int) -> None:
-    rounds = Rounds(offered=(8,), accepted=(4,), committed=(committed,), forwards=(2,))
-    (only,) = strip_rounds("selfspec", rounds)
+    rounds = rounds_of((8,), (4,), (committed,))
+    (only,) = strip_rounds(rounds)
     assert len(only.kinds) == committed
     assert only.kinds.count("a") + only.dropped == 4

@@ -52,10 +52,29 @@ def test_unknown_key_is_refused_with_its_place() -> None:
         parse_record(orjson.dumps(data), GenRecord, where="gen/000.jsonl:7")
 
 
+def test_a_record_of_the_schema_before_this_one_is_refused_by_its_name() -> None:
+    data = orjson.loads(record_bytes(gen_record()))
+    data["schema"] = "gravbench.gen/1"
+    with pytest.raises(DataError, match=r"schema.*gravbench\.gen/1") as caught:
+        parse_record(orjson.dumps(data), GenRecord, where="gen/000.jsonl:1")
+    assert caught.value.hint is not None
+    assert "another version" in caught.value.hint
+
+
+def test_an_engine_may_hide_its_rounds_and_keeps_its_totals() -> None:
+    data = orjson.loads(record_bytes(gen_record(block=4, accepted=1)))
+    data["trace"]["rounds"] = None
+    record = GenRecord.model_validate(data)
+    assert record.trace is not None and record.trace.counters.draft_accepted > 0
+    data["trace"]["counters"]["draft_accepted"] = data["trace"]["counters"]["draft_offered"] + 1
+    with pytest.raises(ValidationError, match="offered drafts"):
+        GenRecord.model_validate(data)
+
+
 def test_newer_schema_is_refused() -> None:
     data = orjson.loads(record_bytes(gen_record()))
-    data["schema"] = "gravbench.gen/2"
-    with pytest.raises(DataError, match=r"gravbench\.gen/2") as caught:
+    data["schema"] = "gravbench.gen/3"
+    with pytest.raises(DataError, match=r"gravbench\.gen/3") as caught:
         parse_record(orjson.dumps(data), GenRecord, where="x")
     assert caught.value.hint is not None
     assert "another version" in caught.value.hint
