@@ -204,15 +204,16 @@ def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
     """Counters summed over the ok records; failed ones have no trace and are left out."""
     ok = [(r, r.trace) for r in records if r.status == "ok" and r.trace is not None]
     totals = {name: sum(getattr(trace.counters, name) for _, trace in ok) for name in COUNTED}
-    tokens = sum(trace.counters.decode_tokens for _, trace in ok)
+    counted = [trace.counters for _, trace in ok]
+    tokens = sum(c.decode_tokens for c in counted)
     forwards = sum(trace.counters.decode_forwards for _, trace in ok)
     characters = sum(len(record.text) for record, _ in ok)
     rounds = totals["rounds"]
     drafts = acceptance(record for record, _ in ok)
     return CounterSummary(
-        tpf_all=_ratio(tokens, forwards),
+        tpf_all=_ratio(sum(tokens_in_forwards(c) for c in counted), forwards),
         accepted_draft=_ratio(totals["draft_accepted"], rounds),
-        tau_round=_ratio(tokens, rounds),
+        tau_round=_ratio(sum(tokens_in_rounds(c) for c in counted), rounds),
         acceptance_rate=_ratio(totals["draft_accepted"], totals["draft_offered"]),
         chars_per_forward=_ratio(characters, forwards),
         requests_per_forward=_occupancy([trace for _, trace in ok]),
@@ -229,6 +230,40 @@ def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
         own=summed_counters([trace.counters for _, trace in ok]).own or None,
         **totals,
     )
+
+
+def tokens_in_rounds(c: Counters) -> int:
+    """Decode tokens whose rounds were counted; 0 where an engine tells tokens and no rounds."""
+    return c.decode_tokens if c.rounds else 0
+
+
+def tokens_in_forwards(c: Counters) -> int:
+    """Decode tokens whose forwards were counted; 0 where an engine tells tokens and no forwards."""
+    return c.decode_tokens if c.decode_forwards else 0
+
+
+def hides_rounds(record: GenRecord) -> bool:
+    """Whether an ok record has decode tokens and no log of the rounds that made them."""
+    if record.status != "ok":
+        return False
+    if record.trace is None:
+        return len(record.token_ids) > 1
+    return record.trace.counters.decode_tokens > 0 and record.trace.rounds is None
+
+
+def hidden_notes(records_by_arm: Iterable[Sequence[GenRecord]]) -> tuple[str, ...]:
+    """One for each strategy whose engine keeps its rounds to itself: what there is, and what is missing."""
+    found = []
+    for records in records_by_arm:
+        ok = [record for record in records if record.status == "ok"]
+        hidden = sum(map(hides_rounds, ok))
+        if hidden:
+            found.append(
+                f"{ok[0].arm}: the engine hid the rounds of {hidden} of {len(ok)} samples: their totals are "
+                "counted as far as it tells them; acceptance by position, the histogram and counts on common "
+                "tokens leave them out"
+            )
+    return tuple(found)
 
 
 def _occupancy(traces: Sequence[Trace]) -> float | None:

@@ -148,14 +148,21 @@ def counter_table(pairs: Sequence[tuple[Answers, Answers]]) -> CounterTable:
 def whole_table(pairs: Sequence[tuple[Counters | None, Counters | None]]) -> CounterTable:
     """Counts of (base, own) pairs on everything each side wrote; `None` stands for a failed sample.
 
+    A sample whose totals an engine did not tell is not comparable.
     Outputs need not be equal: this is what two models did with the same samples.
     """
     columns = np.zeros((len(pairs), 2 * WIDTH))
+    both = [False] * len(pairs)
     for row, (base, own) in enumerate(pairs):
-        if base is not None and own is not None:
+        if base is not None and own is not None and _told(base) and _told(own):
             columns[row] = [*_totals(base), *_totals(own)]
-    both = tuple(base is not None and own is not None for base, own in pairs)
-    return CounterTable(columns=columns, comparable=both, identical=(False,) * len(pairs))
+            both[row] = True
+    return CounterTable(columns=columns, comparable=tuple(both), identical=(False,) * len(pairs))
+
+
+def _told(c: Counters) -> bool:
+    """Whether an engine that wrote tokens told its rounds and forwards."""
+    return not c.decode_tokens or (c.rounds > 0 and c.decode_forwards > 0)
 
 
 def _totals(c: Counters) -> tuple[int, int, int, int]:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstraps, divided
-from gravbench.analysis.counters import Acceptance, acceptance
+from gravbench.analysis.counters import (
+    Acceptance,
+    acceptance,
+    hidden_notes,
+    tokens_in_forwards,
+    tokens_in_rounds,
+)
 from gravbench.analysis.drift import Drift, Steadiness, measure_drift, measure_steadiness
 from gravbench.analysis.groups import Group, groups
 from gravbench.analysis.identity import TAU_FLOAT32, Audit, audit, is_identical
@@ -35,12 +41,13 @@ from gravbench.store.schema import GenRecord
 GROUP_RESAMPLES = 2_000
 
 RATIOS: dict[str, tuple[int, int]] = {
-    "tau_round": (0, 1),
+    "tau_round": (5, 1),
     "tpf_all": (0, 2),
     "accepted_draft": (3, 1),
     "forwards_per_sample": (2, 4),
 }
-"""Name -> (numerator, denominator) among tokens, rounds, forwards, accepted drafts, samples."""
+"""Name -> (numerator, denominator) among tokens in forwards, rounds, forwards, accepted drafts, samples
+whose forwards were told, tokens in rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +143,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
             *run.notes,
             *speed_notes(run.arms),
             *share_notes([run.records(arm) for arm in run.arms]),
+            *hidden_notes(run.records(arm) for arm in run.arms),
         ),
         score_notes=score_notes(s for own in run.scores.values() for s in own),
         model=f"{run.manifest.model.get('model')} ({str(run.manifest.identity.model_digest)[:12]})",
@@ -152,7 +160,9 @@ def counter_ratios(
         record = unit.records[arm]
         if record.status == "ok" and record.trace is not None:
             c = record.trace.counters
-            rows.append((c.decode_tokens, c.rounds, c.decode_forwards, c.draft_accepted, 1))
+            told = int(c.decode_forwards > 0 or not c.decode_tokens)
+            counts = (c.rounds, c.decode_forwards, c.draft_accepted, told)
+            rows.append((tokens_in_forwards(c), *counts, tokens_in_rounds(c)))
             kept.append(index)
     if not rows:
         return {}

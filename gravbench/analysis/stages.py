@@ -14,7 +14,12 @@ from typing import Literal
 
 import numpy as np
 
-from gravbench.analysis.counters import CounterSummary, summarise_counters
+from gravbench.analysis.counters import (
+    CounterSummary,
+    summarise_counters,
+    tokens_in_forwards,
+    tokens_in_rounds,
+)
 from gravbench.arms import batch_of
 from gravbench.records import TASKS, Counters, Record, Task
 from gravbench.store.page_schema import PageDetail, RegionDetail
@@ -106,7 +111,6 @@ def stage_sums(details: Sequence[PageDetail]) -> dict[str, int]:
 
 def _regions(regions: Sequence[RegionDetail]) -> RegionSummary:
     counted = [region.counters for region in regions if region.counters is not None]
-    tokens = sum(c.decode_tokens for c in counted)
     rounds = sum(c.rounds for c in counted)
     return RegionSummary(
         regions=len(regions),
@@ -114,9 +118,9 @@ def _regions(regions: Sequence[RegionDetail]) -> RegionSummary:
         loops=sum(region.loop_flag for region in regions),
         stopped_by_length=sum(region.stop_reason == "length" for region in regions),
         tokens_out=sum(c.tokens_out for c in counted),
-        tpf_all=_ratio(tokens, sum(c.decode_forwards for c in counted)),
+        tpf_all=_ratio(sum(map(tokens_in_forwards, counted)), sum(c.decode_forwards for c in counted)),
         accepted_draft=_drafted(counted, rounds),
-        tau_round=_ratio(tokens, rounds),
+        tau_round=_ratio(sum(map(tokens_in_rounds, counted)), rounds),
     )
 
 

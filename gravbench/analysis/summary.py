@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from gravbench.analysis.bootstrap import CONFIDENCE, METHOD, RESAMPLES, Design
-from gravbench.analysis.counters import CounterSummary, at_acceptance_floor, summarise_counters
+from gravbench.analysis.counters import CounterSummary, at_acceptance_floor, hidden_notes, summarise_counters
 from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
 from gravbench.analysis.identity import Identity, count_identical, has_tokens, is_identical
 from gravbench.analysis.loaded import (
@@ -192,6 +192,7 @@ def build_summary(
             *_model_warnings(manifest),
             *_warnings(strategies, failed=failed, failures=failures, n_samples=n_samples),
             *_looping(run.units, arms),
+            *hidden_notes([unit.records[arm] for unit in run.units] for arm in arms),
         ),
         run_id=manifest.run_id,
         run_dir=run_dir,

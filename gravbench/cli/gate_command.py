@@ -123,8 +123,9 @@ def _judge(
     referee: str | None,
     with_mde: bool,
 ) -> GateReport:
-    loaded = load_reference(_reference_folder(reference, run))
     extra: tuple[str | Path, ...] = () if policy is None else (policy,)
+    load_policy(extra)  # a policy that cannot be applied is said before anything is read
+    loaded = load_reference(_reference_folder(reference, run))
     if mode == "rescore":
         return _rescore(loaded, suite, data)
     if mode == "regenerate":

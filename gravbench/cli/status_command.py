@@ -22,7 +22,7 @@ from gravbench.store.schema import GenRecord, Manifest, State, canonical_json
 from gravbench.version import __version__
 
 SHOWN_FAULTS = 3
-SILENT_S = 120
+SILENT_S = 600
 """Without a sign of life for so long a run that calls itself under way is not believed."""
 
 

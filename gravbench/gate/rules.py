@@ -378,7 +378,8 @@ def _too_few(name: str, share: float, rule: CounterRule, *, arm: str) -> Verdict
         status="missing",
         observed=share,
         limit=rule.min_comparable,
-        explanation=f"{share:.0%} of the samples can be compared, {rule.min_comparable:.0%} are needed",
+        explanation=f"{share:.0%} of the samples can be compared, {rule.min_comparable:.0%} are needed: "
+        "others failed, differ from their first round on, or their engine does not tell its rounds",
     )
 
 

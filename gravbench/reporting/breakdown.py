@@ -93,7 +93,8 @@ def counter_table(arms: Iterable[tuple[str, ArmAnalysis, CounterSummary | None]]
     """Counters of every strategy under their full names."""
     rows: list[Row] = []
     for label, a, c in arms:
-        drafts = a.acceptance is not None
+        accepted = a.counters.get("accepted_draft")
+        drafts = a.acceptance is not None or (accepted is not None and accepted.value > 0)
         forwards = a.counters.get("forwards_per_sample")
         rows.append(
             (

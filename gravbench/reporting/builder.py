@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gravbench.analysis.bootstrap import METHOD, MIN_FREEDOM
 from gravbench.analysis.comparison import comparability_problems, compare_one, compare_runs
-from gravbench.analysis.counters import at_acceptance_floor, summarise_counters
+from gravbench.analysis.counters import at_acceptance_floor, hides_rounds, summarise_counters
 from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import LoadedRun, data_caution, note_lines, run_data
 from gravbench.analysis.quality import quality_levels
@@ -64,11 +64,6 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
         found.append(f"{name}: all {arm.n} samples failed; there is no text, no count and no time of it.")
     elif arm.failed:
         found.append(f"{name}: {arm.failed} of {arm.n} samples failed; they score worst.")
-    if part.hidden:
-        found.append(
-            f"{name}: the engine hid the rounds of {part.hidden} of {part.ok} samples; acceptance "
-            "and tokens per round leave them out."
-        )
     if arm.identity is not None and arm.identity.faults:
         judged = "" if arm.identity.refereed else " (no referee was asked which of them are near-ties)"
         found.append(
@@ -137,15 +132,6 @@ def build_document(
     )
 
 
-def has_hidden_rounds(record: GenRecord) -> bool:
-    """Whether an ok record has decode tokens and no log of the rounds that made them."""
-    if record.status != "ok":
-        return False
-    if record.trace is None:
-        return len(record.token_ids) > 1
-    return record.trace.counters.decode_tokens > 0 and record.trace.rounds is None
-
-
 def _title(inputs: Sequence[ReportInput]) -> str:
     suites = dict.fromkeys(given.run.manifest.identity.suite for given in inputs)
     arms = dict.fromkeys(arm for given in inputs for arm in given.run.arms if not is_ar(arm))
@@ -206,7 +192,7 @@ def _arm(given: ReportInput, arm: str) -> ArmPart:
         own_stages=_page_stages(run, (base, arm), arm) if base else {},
         costs=_slot_costs(run, base, arm) if base else SlotCosts(),
         ok=sum(record.status == "ok" for record in records),
-        hidden=sum(map(has_hidden_rounds, records)),
+        hidden=sum(map(hides_rounds, records)),
     )
 
 

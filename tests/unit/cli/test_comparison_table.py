@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_support import failed_record, loaded, plain_records
+from report_support import failed_record, hidden_rounds_record, loaded, plain_records
 from rich.console import Console
 from verdict_support import SAMPLES, doctored, make_run, with_text
 
@@ -124,3 +124,20 @@ def test_scorer_notes_are_shown_by_page_element_value_reason_and_next_step() -> 
     found = compare_one(noted, QUICK).base.score_notes
     assert (len(found), found[0].arms) == (6, ("ar", "selfspec"))
     assert printed(run).count("scorer:") == 0
+
+
+def test_an_engine_that_hides_its_rounds_shows_totals_and_says_what_is_missing() -> None:
+    records = plain_records(12)
+    records["selfspec"] = [hidden_rounds_record(r.sample_id, "selfspec", r.text) for r in records["selfspec"]]
+    run = loaded(records)
+    text = " ".join(printed(run).split())
+    assert "selfspec: same tokens as ar on 12 of 12 samples." in text
+    assert re.search(r"selfspec decode [0-9.]+x", text)
+    assert "note: selfspec: the engine hid the rounds of 12 of 12 samples: their totals are counted" in text
+    (_, own) = compare_one(run, QUICK).base.arms
+    assert (own.acceptance, own.counters.get("tau_round"), own.counters.get("tpf_all")) == (None, None, None)
+    mixed = plain_records(12)
+    mixed["selfspec"][0] = records["selfspec"][0]
+    (_, part) = compare_one(loaded(mixed), QUICK).base.arms
+    (_, whole) = compare_one(loaded(plain_records(12)), QUICK).base.arms
+    assert part.counters["tau_round"].value == pytest.approx(whole.counters["tau_round"].value, rel=0.2)
