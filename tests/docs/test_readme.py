@@ -49,3 +49,8 @@ def test_command_runs(command: str, folder: Path) -> None:
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\(((?!http)[^)#]+)\)", README))))
 def test_linked_files_exist(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+def test_every_page_of_docs_is_linked() -> None:
+    for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
+        assert f"]({path.relative_to(ROOT)})" in README
