@@ -5,6 +5,7 @@ A reader that has gone (`| head`) ends the output, not the command: its exit cod
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import os
@@ -182,4 +183,6 @@ def forget_reader() -> None:
 
 
 def _nowhere(mode: str) -> TextIO:
-    return open(os.devnull, mode, encoding="utf-8")  # type: ignore[return-value]  # noqa: PTH123
+    stream = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
+    atexit.register(stream.close)
+    return stream  # type: ignore[return-value]
