@@ -153,19 +153,6 @@ def test_a_chosen_selection_is_in_the_command_and_is_run_again(
     assert (code, "PASS" in out) == (0, True)
 
 
-def test_a_selection_that_the_manifest_does_not_hold_is_not_blessed(
-    workplace: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """As runs of older versions have it."""
-    older = tmp_path / "older"
-    subprocess.run(["cp", "-r", str(workplace / "a"), str(older)], check=True)
-    manifest = json.loads((older / "manifest.json").read_text())
-    manifest["argv"] += ["--pages=page-*"]
-    (older / "manifest.json").write_text(json.dumps(manifest))
-    assert bless(older, tmp_path / "ref") == 3
-    assert "--pages" in capfd.readouterr().err
-
-
 def test_text_that_is_not_that_of_ar_needs_a_word(
     workplace: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
