@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from system_packages import needs_fonts
 
 from gravbench.workshop.synth import render_crop
 from gravbench.workshop.training.batches import Lexicon, collate, make_example
@@ -50,6 +51,7 @@ def stock_inputs(p: SimpleNamespace, index: int) -> dict[str, torch.Tensor]:
     }
 
 
+@needs_fonts
 @torch.no_grad()
 def test_clean_stream_equals_a_plain_causal_forward(parts: SimpleNamespace) -> None:
     rng = np.random.default_rng(0)
@@ -71,6 +73,7 @@ def test_clean_stream_equals_a_plain_causal_forward(parts: SimpleNamespace) -> N
         torch.testing.assert_close(logits[b, causal], want, atol=1e-4, rtol=1e-4)
 
 
+@needs_fonts
 @torch.no_grad()
 def test_draft_rows_equal_the_window_a_decoder_will_run(parts: SimpleNamespace) -> None:
     """x_t block at slot s = forward of B masks after the committed text, bidirectional among themselves."""
@@ -118,6 +121,7 @@ def test_only_the_first_eos_is_an_ar_target() -> None:
     assert causal.tolist() == [10, 11, 12, 0]
 
 
+@needs_fonts
 def test_speller_equals_the_tokenizer(parts: SimpleNamespace) -> None:
     speller = Speller.of(parts.tokenizer)
     for kind in ("short", "line", "paragraph", "table", "formula"):
@@ -127,6 +131,7 @@ def test_speller_equals_the_tokenizer(parts: SimpleNamespace) -> None:
             assert parts.tokenizer.decode(speller.encode(text)[0]) == text
 
 
+@needs_fonts
 def test_gradients_reach_every_parameter(parts: SimpleNamespace) -> None:
     c = parts.model.config
     heads = InkHeads(
@@ -141,6 +146,7 @@ def test_gradients_reach_every_parameter(parts: SimpleNamespace) -> None:
     assert silent == []
 
 
+@needs_fonts
 def test_checkpoint_folder_names_its_mask(parts: SimpleNamespace) -> None:
     fields = json.loads((parts.folder / "block_diffusion.json").read_text())
     assert fields["mask_id"] == parts.tokenizer.convert_tokens_to_ids("<|mask|>")
