@@ -41,7 +41,7 @@ def marked(command: str) -> Any:
     return pytest.param(command, marks=needs_tex if command.startswith("gravbench gate") else ())
 
 
-@pytest.mark.parametrize("command", map(marked, COMMANDS))
+@pytest.mark.parametrize("command", [marked(command) for command in COMMANDS])
 def test_command_runs(command: str, folder: Path) -> None:
     words = shlex.split(command, comments=True)[1:]
     words += next((more for suite, more in LONG.items() if suite in words), ())
