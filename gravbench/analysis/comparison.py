@@ -14,7 +14,14 @@ from pydantic import ConfigDict, Field, JsonValue
 from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, bootstraps, divided
 from gravbench.analysis.identity import Audit, audit
 from gravbench.analysis.loaded import LoadedRun, Unit, design_for
-from gravbench.analysis.pieces import COUNTER_RATIOS, CounterTable, counter_table, paired_ratio, pieces_of
+from gravbench.analysis.pieces import (
+    COUNTER_RATIOS,
+    CounterTable,
+    counted,
+    counter_table,
+    paired_ratio,
+    pieces_of,
+)
 from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis, analyse_run
 from gravbench.analysis.speed import decode_ns
@@ -217,7 +224,9 @@ def _arm(
     options: AnalysisOptions,
 ) -> ArmComparison:
     records = [(a.records[base_arm], b.records[own_arm]) for a, b in pairs]
-    table = counter_table([(pieces_of(a), pieces_of(b)) for a, b in records])
+    table = counter_table(
+        [(pieces_of(a), pieces_of(b)) for a, b in records], [(counted(a), counted(b)) for a, b in records]
+    )
     return ArmComparison(
         base_arm=base_arm,
         own_arm=own_arm,

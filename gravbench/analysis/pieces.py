@@ -92,6 +92,11 @@ def pieces_of(record: GenRecord) -> tuple[Piece, ...] | None:
     return cut_pieces(record.token_ids, record.trace.rounds, segments_of(record))
 
 
+def counted(record: GenRecord) -> Counters | None:
+    """Totals of a record; `None` when it failed."""
+    return record.trace.counters if record.status == "ok" and record.trace is not None else None
+
+
 def first_divergence(base: Sequence[int], own: Sequence[int]) -> int | None:
     """Index of the first differing token, the shorter length when one begins the other, `None` if equal."""
     for index, (a, b) in enumerate(zip(base, own, strict=False)):
@@ -115,6 +120,10 @@ Answers = tuple[Piece, ...] | None
 """Answers of one sample; `None` when it failed."""
 
 
+Totals = tuple[Counters | None, Counters | None]
+"""Counters of one sample on both sides; `None` when it failed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterTable:
     """`columns` [n, 8]: tokens, rounds, forwards, accepted of the base, then of the own side.
@@ -132,12 +141,17 @@ class CounterTable:
         return sum(self.comparable) / len(self.comparable) if self.comparable else 0.0
 
 
-def counter_table(pairs: Sequence[tuple[Answers, Answers]]) -> CounterTable:
-    """Counts of (base, own) pairs on their common tokens; pages are compared region by region."""
+def counter_table(pairs: Sequence[tuple[Answers, Answers]], totals: Sequence[Totals] = ()) -> CounterTable:
+    """Counts of (base, own) pairs on their common tokens; pages are compared region by region.
+
+    Where an engine hides its rounds, equal outputs have their `totals`, as far as both sides told them.
+    """
     columns = np.zeros((len(pairs), 2 * WIDTH))
     comparable, identical = [], []
     for row, (base, own) in enumerate(pairs):
         counts = None if base is None or own is None else _common_counts(base, own)
+        if counts is None and totals:
+            counts = _equal_totals(base, own, *totals[row])
         comparable.append(counts is not None)
         identical.append(counts is not None and counts[1])
         if counts is not None:
@@ -145,7 +159,19 @@ def counter_table(pairs: Sequence[tuple[Answers, Answers]]) -> CounterTable:
     return CounterTable(columns=columns, comparable=tuple(comparable), identical=tuple(identical))
 
 
-def whole_table(pairs: Sequence[tuple[Counters | None, Counters | None]]) -> CounterTable:
+def _equal_totals(
+    base: Answers, own: Answers, told: Counters | None, told_own: Counters | None
+) -> tuple[Floats, bool] | None:
+    """Totals [8] of two answers of equal tokens; `None` where they differ or a side did not tell them."""
+    if base is None or own is None or told is None or told_own is None:
+        return None
+    equal = joined(base).token_ids == joined(own).token_ids
+    if not (equal and _told(told) and _told(told_own)):
+        return None
+    return np.array([*_totals(told), *_totals(told_own)], dtype=np.float64), True
+
+
+def whole_table(pairs: Sequence[Totals]) -> CounterTable:
     """Counts of (base, own) pairs on everything each side wrote; `None` stands for a failed sample.
 
     A sample whose totals an engine did not tell is not comparable.

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from gravbench.analysis.bootstrap import Design, Floats, ratio
 from gravbench.analysis.comparison import identity_differences, sample_problem
-from gravbench.analysis.counters import summarise_counters
+from gravbench.analysis.counters import hidden_notes, summarise_counters
 from gravbench.analysis.groups import groups
 from gravbench.analysis.identity import TAU_FLOAT32, Answer, audit, has_tokens, is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit, note_lines, run_data, score_notes
@@ -19,6 +19,7 @@ from gravbench.analysis.pieces import (
     COUNTER_RATIOS,
     WIDTH,
     CounterTable,
+    counted,
     counter_table,
     paired_ratio,
     pieces_of,
@@ -42,7 +43,6 @@ from gravbench.gate.rules import (
 )
 from gravbench.gate.verdict import GateReport, Verdict, at_level, outcome_of
 from gravbench.protocols import Referee
-from gravbench.records import Counters
 from gravbench.store.schema import GenRecord
 
 SHOWN_PROBLEMS = 20
@@ -104,7 +104,12 @@ def judge_candidate(
         exit_code=exit_code,
         verdicts=() if problems else tuple(verdicts),
         problems=tuple(problems[:SHOWN_PROBLEMS]),
-        notices=(*run.notes, *_notices(run, reference), *_score_lines(run)),
+        notices=(
+            *run.notes,
+            *_notices(run, reference),
+            *hidden_notes(run.records(name) for name in reference.arms if name in run.arms),
+            *_score_lines(run),
+        ),
         mde=tuple(mde),
         data=run_data(run.manifest.protocol),
         reference_data=reference.data,
@@ -311,27 +316,21 @@ def _under_test(
 ) -> ArmUnderTest:
     name = arm.run.strategy
     pairs = [(arm.answers((unit.sample_id, unit.rep)), pieces_of(unit.records[name])) for unit in run.units]
+    totals = [
+        (arm.counters[unit.sample_id, unit.rep].counters, counted(unit.records[name])) for unit in run.units
+    ]
     return ArmUnderTest(
         arm=name,
         run=run,
         reference=arm,
         null=_null_arm(reference, name),
         design=design,
-        table=counter_table(pairs),
-        whole=whole_table(
-            [
-                (arm.counters[unit.sample_id, unit.rep].counters, _counted(unit.records[name]))
-                for unit in run.units
-            ]
-        ),
+        table=counter_table(pairs, totals),
+        whole=whole_table(totals),
         policy=policy,
         referee=referee,
         tau=tau,
     )
-
-
-def _counted(record: GenRecord) -> Counters | None:
-    return record.trace.counters if record.status == "ok" and record.trace is not None else None
 
 
 def _null_arm(reference: Reference, name: str) -> ReferenceArm | None:

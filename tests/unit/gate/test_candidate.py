@@ -129,6 +129,30 @@ def test_new_weights_may_write_otherwise_but_may_not_lose_drafting(
     assert by_rule(report, "accepted_draft", "ar").status == "off"
 
 
+def test_an_engine_that_hides_its_rounds_is_judged_by_its_totals_on_equal_outputs(
+    base: tuple[Path, Reference], tmp_path: Path
+) -> None:
+    """Fewer rounds than its reference had are found all the same; totals it does not tell are no pass."""
+
+    def hidden(line: Line, **counters: int) -> Line:
+        trace = line["trace"]
+        return {**line, "trace": {**trace, "rounds": None, "counters": {**trace["counters"], **counters}}}
+
+    run = doctored(base[0], tmp_path / "r", edit=hidden)
+    report = judged(run, base[1])
+    assert report.exit_code == 0
+    assert by_rule(report, "tau_round").observed == 1.0
+    assert any("selfspec: the engine hid the rounds of 24 of 24 samples" in n for n in report.notices)
+    reference = bless(run, tmp_path / "reference")
+    assert judged(run, reference).exit_code == 0
+    make_run(tmp_path / "m", backend=FakeBackend(accepted=1))
+    fewer = doctored(tmp_path / "m", tmp_path / "f", edit=hidden)
+    assert {"tau_round", "tpf_all"} <= failed_rules(judged(fewer, reference))
+    silent = doctored(base[0], tmp_path / "s", edit=lambda line: hidden(line, rounds=0))
+    assert by_rule(judged(silent, base[1]), "tau_round").status == "missing"
+    assert judged(silent, base[1]).exit_code == 3
+
+
 def test_other_weights_are_told_which_policy_judges_them(
     base: tuple[Path, Reference], tmp_path: Path
 ) -> None:
