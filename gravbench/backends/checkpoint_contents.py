@@ -140,6 +140,17 @@ def refuse_non_finite(parameters: Iterable[tuple[str, torch.Tensor]], folder: Pa
         )
 
 
+def refuse_non_finite_logits(logits: torch.Tensor, *, sample_id: str, dtype: torch.dtype) -> None:
+    """`EngineError` when a prefill's logits hold a NaN or an infinity: the tokens would be chance."""
+    if not bool(logits.isfinite().all()):
+        name = str(dtype).removeprefix("torch.")
+        wider = "Try --dtype bfloat16 or float32" if name == "float16" else "Copy the checkpoint again"
+        raise EngineError(
+            f"sample {sample_id}: logits after the prefill are not finite in {name}",
+            hint=f"{wider}; weights or activations are too large for this type, or damaged.",
+        )
+
+
 def refuse_unlike_tensors(info: Mapping[str, Any], folder: Path) -> None:
     """`EngineError` naming the first tensor that the files lack, or hold in another shape.
 

@@ -9,6 +9,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from gravbench.backends.checkpoint_contents import refuse_non_finite_logits
 from gravbench.backends.glm.batch import Embedder, Shape, embedded_rows, forward_rows, inputs_of, noise_of
 from gravbench.backends.glm.cache import KvCache
 from gravbench.backends.glm.decoder import GlmDecoder
@@ -102,6 +103,7 @@ class GlmStepModel:
             hidden = decoder.forward(embedded, turn, cache, None, tap=(self._needs.taps, taps))
             cache.keep(len(ids))
             logits = decoder.logits(hidden[-1:])
+            refuse_non_finite_logits(logits, sample_id=request.sample_id, dtype=embedded.dtype)
             synchronize(decoder.device)
         trace.prefilled(
             prompt_tokens=len(ids) - pixels.image_tokens, vision_tokens=pixels.image_tokens, vision_forwards=1

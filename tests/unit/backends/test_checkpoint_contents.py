@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from gravbench.backends.checkpoint_contents import unapplied_settings, unread_tensors
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.errors import EngineError
+from gravbench.records import DecodeConfig, Request
 
 Weights = dict[str, torch.Tensor]
 QUERY = "model.language_model.layers.0.self_attn.q_proj"
@@ -127,3 +128,10 @@ def test_another_kind_of_model_is_told_which_way_remains(broken: Path) -> None:
     said = refusal(broken)
     assert "model_type is 'qwen2_vl', expected 'glm_ocr'" in said
     assert "gravbench omnidoc --gt OmniDocBench.json --predictions DIR" in said
+
+
+def test_logits_that_overflow_stop_the_run(broken: Path, make_request: Callable[..., Request]) -> None:
+    edit_weights(broken, lambda w: w["model.language_model.norm.weight"].fill_(3e38))
+    decode = DecodeConfig(strategy="ar", max_new_tokens=8)
+    with pytest.raises(EngineError, match=r"sample 0: logits after the prefill are not finite in float32"):
+        TransformersLocal(broken).generate(make_request(), decode)
