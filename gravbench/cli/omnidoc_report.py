@@ -130,7 +130,7 @@ def report_notes(document: Mapping[str, Any]) -> list[str]:
     if missing:
         notes.append(f"{len(missing)} of {document['pages']} pages have no prediction and count as empty.")
     for page, reason in document["crashed_predictions"].items():
-        notes.append(f"{page}: scored as empty, the official scorer fails on it: {reason}")
+        notes.append(f"{page}: scored as empty: {reason}")
     latex = document["latex_tables"]
     if latex["unconverted"]:
         notes.append(

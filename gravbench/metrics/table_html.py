@@ -97,6 +97,7 @@ def normalize_html_table(source: str) -> str:
     Empty when `source` has no lower-case `<table` (blanks ignored). Two tables in one string become
     one table with an inner table, because the body is taken greedily. Empty as well beyond the work
     limits of `table_markup`, which only markup in tag soup can reach.
+    `RefusedMarkupError` for markup that no parser takes.
     """
     if "<table" not in source.replace(" ", "").replace("'", '"'):
         return ""
@@ -140,7 +141,7 @@ def table_text_lines(normalized: str) -> list[str]:
     """
     from bs4 import BeautifulSoup, ParserRejectedMarkup  # here: slow to import, and scoring never needs it
 
-    packed = _SPACE_RUN.sub("", normalized)
+    packed = _INLINE_MATH.sub(r"\1", _SPACE_RUN.sub("", normalized))
     for name in ("colspan", "rowspan", "border"):
         packed = packed.replace(f'{name}="', f' {name}="')
     try:
@@ -152,6 +153,8 @@ def table_text_lines(normalized: str) -> list[str]:
     lines = (" ".join(filter(None, (cell.get_text(strip=True) for cell in cells))) for cells in groups)
     return [line for line in lines if line]
 
+
+_INLINE_MATH = re.compile(r"\$([^$<>]+)\$")
 
 # Text before a tag, then the tag. Text with `<`, `>` or an ampersand needs a real parser.
 _PIECE = re.compile(

@@ -47,19 +47,24 @@ _ASCII_SPACES = " \n\t\f\r"
 _NON_SPACE = re.compile(r"\S+")
 
 
+class RefusedMarkupError(ValueError):
+    """`html.parser` refuses this markup (an impossible `<![`, a reference of thousands of digits)."""
+
+
 def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
     """`source` with th as td, thead, tbody and span unwrapped, math as `$alttext$`, cells normalised.
 
-    Entities are decoded. `None` beyond a work limit, and for markup that `html.parser` refuses.
+    Entities are decoded. `None` beyond a work limit. Raises `RefusedMarkupError`.
     """
     declarations = source.count("<!") + source.count("<?") + source.count("<", source.rfind(">") + 1)
     if source.count("<") > MAX_TAGS or declarations > MAX_DECLARATIONS:
         return None
     try:
         return _printed(_printed(source, _Editor()), _CellNormalizer(cell_text))
-    except (AssertionError, RecursionError, ValueError):
-        # An impossible `<![`, deeper than the official limit, a reference of thousands of digits.
+    except RecursionError:  # deeper than the official limit
         return None
+    except (AssertionError, ValueError) as error:
+        raise RefusedMarkupError(f"html.parser refuses the markup: {error}") from error
 
 
 def _printed(source: str, printer: _Printer) -> str:

@@ -14,6 +14,8 @@ from html.entities import name2codepoint
 from lxml import etree
 from lxml import html as lxml_html
 
+INSTRUCTION = "gravbench-instruction"
+"""Element that stands for a processing instruction: a node and a token, but none of `n_nodes`."""
 # Tags nested in cells are coded as characters of the last private plane; real text does not use it.
 _FIRST_TAG_CODE = 0x100000
 _LAST_TAG_CODE = 0x10FFFD
@@ -81,8 +83,13 @@ def build_tree(table: lxml_html.HtmlElement, codes: TagCodes) -> TableTree:
         else:
             stack.append((element, len(labels)))
             stack.extend((child, None) for child in reversed(element))
-    n_nodes = sum(1 for _ in table.iter(etree.Element)) - 1
+    n_nodes = sum(1 for element in table.iter(etree.Element) if not is_instruction(element)) - 1
     return TableTree(tuple(labels), tuple(leftmost), n_nodes)
+
+
+def is_instruction(element: lxml_html.HtmlElement) -> bool:
+    """Whether `element` stands for a processing instruction."""
+    return str(element.tag) == INSTRUCTION
 
 
 def _tag(element: lxml_html.HtmlElement) -> str:
@@ -117,6 +124,7 @@ def _content(cell: lxml_html.HtmlElement, codes: TagCodes) -> str:
 
 
 _RAW_TEXT = ("script", "style")
+_CLOSES_RAW_TEXT = frozenset({"div", "td", "th", "tr", "thead", "tbody", "tfoot", "table", "body", "html"})
 # Read as plain text up to their end tags by newer parsers, as ordinary elements by the old one. Under
 # another name they stay ordinary; TEDS only asks whether two names are equal.
 _NEWLY_RAW = frozenset({"iframe", "noembed", "noframes", "noscript", "plaintext", "textarea", "title", "xmp"})
@@ -128,46 +136,79 @@ _PLAIN = re.compile(
 )
 _STEP = re.compile(r"[^<&]+")
 _TAG_NAME = re.compile(r"[A-Za-z_:.][A-Za-z0-9:_.-]{0,99}", re.ASCII)
+_END_TAG = re.compile(r"</([A-Za-z_:.][A-Za-z0-9:_.-]*)[^>]*>?", re.ASCII)
 _SPACE = re.compile(r"[\x20\t\n\r]*")
 _BOGUS_ATTRIBUTE = re.compile(r"(?:(?!/>)[^\x20\t\n\r>])*")
 _UNQUOTED = re.compile(r"[^\x20\t\n\r>]*")
 _COMMENT_END = re.compile(r"--!?>")
+_NAME_OF_BMP = r"(?:[^\W\d\U00010000-\U0010ffff]|:)(?:[^\W\U00010000-\U0010ffff]|[.:-])*"
+_INSTRUCTION_TARGET = re.compile(rf"{_NAME_OF_BMP}[\x20\t\n\r]*")
+_DOCTYPE = re.compile(
+    rf"<!DOCTYPE[\x20\t\n\r]*(?:{_NAME_OF_BMP})?[\x20\t\n\r]*"
+    r"(?:(?:SYSTEM|PUBLIC)[\x20\t\n\r]*(?:\"[^\"]*\"?|'[^']*'?)?[\x20\t\n\r]*(?:\"[^\"]*\"?|'[^']*'?)?)?",
+    re.IGNORECASE,
+)
 _REFERENCE = re.compile(
     r"&(?:#[xX](?P<hex>[0-9a-fA-F]*);?|#(?P<dec>[0-9]*);?|(?P<name>[^\W\d][\w.:-]*)(?P<end>;?))"
 )
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_HIGH_SURROGATE = re.compile(r"[\ud800-\udbff]")
+_LOW_SURROGATE = re.compile(r"[\udc00-\udfff]")
 _INVALID = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def repair_html(source: str) -> str:
-    """`source` in a form with one reading; up to its first NUL, where the old parser stopped."""
-    source = source.partition("\0")[0]
+    """`source` in a form with one reading."""
     if _PLAIN.fullmatch(source):
         return source
-    source = source.encode("utf-8", "replace").decode("utf-8")
+    source = _decodable(source)
     pieces: list[str] = []
     position = 0
-    while position < len(source):
+    while position < len(source) and source[position] != "\0":  # a NUL between two things ended the document
         text, position = _next_piece(source, position)
         pieces.append(text)
     return "".join(pieces)
 
 
+def _decodable(source: str) -> str:
+    """`source` as the old parser's input buffer was decoded, which surrogates without a partner upset.
+
+    Among wider characters each surrogate is U+FFFD. Otherwise two in a row are one character, a low one alone
+    is nothing, and a high one alone ends the document.
+    """
+    if not _SURROGATE.search(source):
+        return source
+    if max(source) > "\uffff":
+        return _SURROGATE.sub("\ufffd", source)
+    paired = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _LOW_SURROGATE.sub("", _HIGH_SURROGATE.split(paired, maxsplit=1)[0])
+
+
 def _next_piece(source: str, position: int) -> tuple[str, int]:
     """Rewritten text of what stands at `position`, and where the next thing begins."""
     if run := _STEP.match(source, position):
-        return _escape(run.group()), run.end()
+        return _escape(run.group().replace("\0", " ")), run.end()
     if source[position] == "&":
         return _reference(source, position)
     follow = source[position + 1 : position + 2]
     if follow == "/":
-        return _end_tag(source, position)
-    if follow == "!" and (end := _declaration_end(source, position)):
+        return _end_tag(_before_nul(source, position), position)
+    if follow == "!" and (end := _comment_end(source, position)):
         return "", end
+    if follow == "!" and (end := _doctype_end(_before_nul(source, position), position)):
+        # a tag's end or a declaration right behind a doctype is text
+        return _text_after_doctype(source, end)
     if follow == "?":
-        return "", _after_instruction(source, position)
-    if follow and (follow in "_:" or (follow.isascii() and follow.isalpha())):
+        return _instruction(source, position)
+    if follow.isascii() and follow.isalpha():
         return _start_tag(source, position)
     return "&lt;", position + 1
+
+
+def _before_nul(source: str, position: int) -> str:
+    """`source` up to the first NUL at or behind `position`: there a tag ended."""
+    nul = source.find("\0", position)
+    return source if nul < 0 else source[:nul]
 
 
 def _escape(text: str) -> str:
@@ -188,7 +229,11 @@ def _decode(match: re.Match[str]) -> str:
 
 def _reference(source: str, position: int) -> tuple[str, int]:
     match = _REFERENCE.match(source, position)
-    return (_escape(_decode(match)), match.end()) if match else ("&amp;", position + 1)
+    if match is None:
+        return "&amp;", position + 1
+    text = _decode(match)
+    end = match.end("name") if match["name"] and text == match.group() else match.end()
+    return _escape(text if end == match.end() else source[position:end]), end
 
 
 def _skip_past(source: str, position: int, mark: str) -> int:
@@ -203,19 +248,36 @@ def _end_tag(source: str, position: int) -> tuple[str, int]:
     return f"</{_shown_name(name.group())}>", _skip_past(source, name.end(), ">")
 
 
-def _declaration_end(source: str, position: int) -> int | None:
-    """End of a comment or doctype, which leave no trace in the tree; `None` for what is text after all."""
-    if source[position + 2 : position + 9].upper() == "DOCTYPE":
-        return _skip_past(source, position, ">")
+def _comment_end(source: str, position: int) -> int | None:
+    """End of the comment that begins here; a comment leaves no trace in the tree."""
     if not source.startswith("<!--", position):
         return None
     closing = _COMMENT_END.search(source, position + 4)
     return closing.end() if closing else len(source)
 
 
-def _after_instruction(source: str, position: int) -> int:
-    begins_name = source[position + 2 : position + 3].isalpha()
-    return _skip_past(source, position, ">") if begins_name else position + 2
+def _doctype_end(source: str, position: int) -> int | None:
+    """End of the doctype that begins here; what its quotes hold does not end it."""
+    match = _DOCTYPE.match(source, position)
+    return _skip_past(source, match.end(), ">") if match else None
+
+
+def _text_after_doctype(source: str, end: int) -> tuple[str, int]:
+    follow = source[end + 1 : end + 2]
+    is_text = source.startswith("<", end) and (follow == "/" or follow == "!")
+    return ("&lt;", end + 1) if is_text and not source.startswith("<!--", end) else ("", end)
+
+
+def _instruction(source: str, position: int) -> tuple[str, int]:
+    """A processing instruction is a node with its content as text; one that never ends is nothing."""
+    target = _INSTRUCTION_TARGET.match(source, position + 2)
+    if target is None:
+        return "", position + 2
+    end = source.find(">", target.end())
+    if end < 0:
+        return "", len(source)
+    content = _escape(source[target.end() : end].replace("\0", " "))
+    return f"<{INSTRUCTION}>{content}</{INSTRUCTION}>", end + 1
 
 
 def _shown_name(name: str) -> str:
@@ -224,6 +286,7 @@ def _shown_name(name: str) -> str:
 
 
 def _start_tag(source: str, position: int) -> tuple[str, int]:
+    whole, source = source, _before_nul(source, position)
     name_match = _TAG_NAME.match(source, position + 1)
     assert name_match is not None  # the caller looked at its first character
     name = _shown_name(name_match.group())
@@ -235,19 +298,24 @@ def _start_tag(source: str, position: int) -> tuple[str, int]:
         f" {key}" if value is None else f' {key}="{_escape(value).replace(chr(34), "&quot;")}"'
         for key, value in attributes.items()
     )
-    if position >= len(source):  # cut off inside the tag: the element is dropped again
-        return "", position
-    closing = "/>" if source[position] == "/" else ">"
-    position += len(closing)
+    closing = "/>" if source.startswith("/", position) else ">"
+    position = min(position + len(closing), len(source))
     if name in _RAW_TEXT and closing == ">":
-        end = _raw_text_end(source, position, name)
-        return f"<{name}{shown}>{source[position:end]}", end
+        return _raw_text(whole, position, f"<{name}{shown}>", name)
     return f"<{name}{shown}{closing}", position
 
 
-def _raw_text_end(source: str, position: int, name: str) -> int:
-    found = re.compile(f"</{name}", re.IGNORECASE).search(source, position)
-    return found.start() if found else len(source)
+def _raw_text(source: str, position: int, opening: str, name: str) -> tuple[str, int]:
+    """`opening` and its text up to the end tag. End tags right behind it are read: some close it at once."""
+    while match := _END_TAG.match(source, position):
+        if match.group(1).lower() in _CLOSES_RAW_TEXT:
+            return f"{opening}</{name}>", position
+        if match.group(1).lower() == name:
+            break
+        position = match.end()
+    end = re.compile(f"</{name}", re.IGNORECASE).search(source, position)
+    stop = end.start() if end else len(source)
+    return opening + _INVALID.sub("", source[position:stop].replace("\0", " ")), stop
 
 
 def _attribute(source: str, position: int, attributes: dict[str, str | None]) -> int:

@@ -120,7 +120,7 @@ def _element(
     pages = len(owners) or len({row.image for row in rows if row.metric})
     return ElementScores(
         all=others | edits if first else edits | others,
-        group=_sorted_deep(_groups(rows)) if rows else {},
+        group=_sorted_deep(_groups(rows)) if rows or first else {},
         page=_sorted_deep(page),
         per_page=per_page,
         denominators=dict.fromkeys((EDIT, *metrics), pages),
@@ -165,9 +165,9 @@ def aggregate(evaluation: Evaluation) -> dict[str, ElementScores]:
     }
 
 
-TEXT_SIGNATURE = "ned|unit:char|norm:omnidoc16-text|agg:ALL_page_avg|match:omnidoc16-quick|v:1"
-FORMULA_SIGNATURE = "ned|unit:char|norm:omnidoc16-formula|agg:ALL_page_avg|match:omnidoc16-formula|v:1"
-TABLE_SIGNATURE = "ned|unit:char|norm:omnidoc16-html|agg:ALL_page_avg|match:omnidoc16-table|v:1"
+TEXT_SIGNATURE = "ned|unit:char|norm:omnidoc16-text|agg:ALL_page_avg|match:omnidoc16-quick|v:2"
+FORMULA_SIGNATURE = "ned|unit:char|norm:omnidoc16-formula|agg:ALL_page_avg|match:omnidoc16-formula|v:2"
+TABLE_SIGNATURE = "ned|unit:char|norm:omnidoc16-html|agg:ALL_page_avg|match:omnidoc16-table|v:2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def summarize_edits(counts: Sequence[EditCount]) -> EditSummary:
     )
 
 
-OVERALL_SIGNATURE = "overall|parts:text_ned+teds+cdm|agg:page|v:1"
+OVERALL_SIGNATURE = "overall|parts:text_ned+teds+cdm|agg:page|v:2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,9 @@ def read_prediction(path: Path | None) -> Prediction:
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        return Prediction(None, f"not UTF-8: {error.reason} at byte {error.start}")
+        return Prediction(
+            None, f"the official scorer fails on its bytes: not UTF-8: {error.reason} at byte {error.start}"
+        )
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     return Prediction(text.replace("\r\n", "\n").replace("\r", "\n"))

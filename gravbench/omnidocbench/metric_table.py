@@ -33,7 +33,7 @@ METRICS = (
         direction="higher",
         definition="Character detection matching of rendered formulas: F1 of matched glyph boxes, mean over "
         "a page's formulas, then over pages with formulas.",
-        signature="cdm|agg:page_ALL|match:omnidoc16-formula|v:1",
+        signature="cdm|agg:page_ALL|match:omnidoc16-formula|v:2",
         tasks=("page",),
     ),
     Metric(
@@ -42,7 +42,7 @@ METRICS = (
         direction="higher",
         definition="1 − tree edit distance / larger tree, cell text included, mean over a page's tables, "
         "then over pages with tables.",
-        signature="teds|agg:page_ALL|match:omnidoc16-table|v:1",
+        signature="teds|agg:page_ALL|match:omnidoc16-table|v:2",
         tasks=("page",),
     ),
     Metric(
@@ -50,7 +50,7 @@ METRICS = (
         label="TEDS-S",
         direction="higher",
         definition="TEDS on the structure of tables alone, without cell text.",
-        signature="teds|structure:only|agg:page_ALL|match:omnidoc16-table|v:1",
+        signature="teds|structure:only|agg:page_ALL|match:omnidoc16-table|v:2",
         tasks=("page",),
     ),
     Metric(
@@ -58,7 +58,7 @@ METRICS = (
         label="order edit",
         direction="lower",
         definition="Edits between the orders of matched blocks / longer order, mean over pages with one.",
-        signature="ned|unit:block|agg:ALL_page_avg|match:omnidoc16-quick|v:1",
+        signature="ned|unit:block|agg:ALL_page_avg|match:omnidoc16-quick|v:2",
         tasks=("page",),
     ),
     Metric(

@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gravbench.errors import DataError
+from gravbench.errors import DataError, GravbenchError
 from gravbench.metrics.edit_distance import edit_distance
 from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
 from gravbench.metrics.table_html import normalize_html_table
+from gravbench.metrics.table_markup import RefusedMarkupError
 from gravbench.metrics.teds import TedsResult, teds_pair
 from gravbench.omnidocbench.formulas.assignments import RESCUED, candidate_pool
 from gravbench.omnidocbench.formulas.matrices import matrix_variants
 from gravbench.omnidocbench.formulas.stage import FormulaStage
-from gravbench.omnidocbench.ground_truth import FORMULA, TEXT_CATEGORIES, Page
+from gravbench.omnidocbench.ground_truth import FORMULA, TEXT_CATEGORIES, Element, Page
 from gravbench.omnidocbench.markdown.blocks import PredictionCrashError
 from gravbench.omnidocbench.markdown.candidates import collapse, sanitized
 from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
@@ -40,7 +41,7 @@ from gravbench.omnidocbench.matching.lines import (
 from gravbench.omnidocbench.matching.quick_match import quick_match
 from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
 from gravbench.omnidocbench.matching.span_repair import compare_mixed_as_text, repair_spans
-from gravbench.omnidocbench.tables.latex import latex_to_html
+from gravbench.omnidocbench.tables.latex import Conversion, convert_latex_table, latex_to_html
 from gravbench.omnidocbench.tables.match import TableRow, match_tables
 from gravbench.omnidocbench.tables.pipe import convert_pipe_tables
 from gravbench.omnidocbench.text import Normalizer, clean
@@ -76,8 +77,12 @@ class PageResult:
     clock_limits: tuple[ClockLimit, ...]
     errors: tuple[str, ...]
     """Table pairs that score 0 because the official scorer fails on them, with its exception."""
+    unconverted: tuple[Conversion, ...] = ()
+    """Why each LaTeX table that counts as empty does so, in page order."""
     crash: str | None = None
-    """Why the official scorer would have died on this prediction; the page is then scored as empty."""
+    """Why the page is scored as empty: what ends the official scorer on it, or an error of ours."""
+    internal_error: bool = False
+    """`crash` is an error of this scorer: exception, place and text."""
 
 
 def _table_candidates(items: Mapping[str, Sequence[Item]]) -> list[dict[str, object]]:
@@ -133,6 +138,8 @@ def _match_tables(
         {"html": table.content, "order": table.order, "attribute": table.attribute, "category_type": "table"}
         for table in page.tables
     ]
+    for table in page.tables:
+        _refuse_unreadable(page, table)
     found = match_tables(truth, candidates)
     if not found and not any(table["content"] for table in candidates):
         place = page.tables[0].index
@@ -145,6 +152,18 @@ def _match_tables(
     limits = [limit for row, teds in scored for limit in teds_limits(page.image, row.gt_idx[0], teds)]
     errors = [f"table {row.gt_idx[0]}: {teds.raises}" for row, teds in scored if teds.raises]
     return [row for row, _ in scored], limits, errors
+
+
+def _refuse_unreadable(page: Page, table: Element) -> None:
+    """`DataError` for a ground-truth table that no parser takes."""
+    try:
+        if "<![" in table.content or "&#" in table.content:
+            normalize_html_table(table.content)
+    except RefusedMarkupError as error:
+        raise DataError(
+            f"page {page.index} ({page.image}): layout_dets[{table.index}].html: {error}",
+            hint="The official scorer fails on this page; correct the html or mark the table as ignored.",
+        ) from error
 
 
 def _attach_cdm_fields(row: Row) -> None:
@@ -205,27 +224,89 @@ def _apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     return text, [row for row in rows if row.gt_category == FORMULA]
 
 
+def _unmatched(page: Page, reason: str) -> PageResult:
+    """Every block of the ground truth as it stands, with nothing against it."""
+
+    def row(number: int, element: Element) -> Row:
+        return Row(
+            gt_idx=(number,),
+            pred_idx=(),
+            gt=element.content,
+            pred="",
+            norm_gt=element.content,
+            norm_pred="",
+            gt_position=(element.order,),
+            pred_position=None,
+            gt_category=element.category,
+            pred_category="",
+            gt_attribute=(element.attribute,),
+            distance=1.0,
+            image=page.image,
+        )
+
+    text, _ = _apart([row(number, element) for number, element in enumerate(page.mixed)])
+    formulas = [row(number, element) for number, element in enumerate(page.formulas)]
+    tables = [row(number, element) for number, element in enumerate(page.tables)]
+    for table in tables:
+        table.metric = {"TEDS": 0.0, "TEDS_structure_only": 0.0}
+    rows = [*text, *formulas, *tables]
+    _measure(rows)
+    return PageResult(
+        image=page.image,
+        text=tuple(text),
+        text_from_formulas=(),
+        formulas=tuple(formulas),
+        tables=tuple(tables),
+        order=_order_row(rows, page.image),
+        surplus=measure_surplus([]),
+        repetition=find_repetition(""),
+        latex_tables=0,
+        unconverted_latex_tables=0,
+        clock_limits=(),
+        errors=(),
+        crash=reason,
+        internal_error=True,
+    )
+
+
 class PageScorer:
     """Scores pages one after the other; remembers normalised texts, nothing of a page's result."""
 
     def __init__(self) -> None:
         self._normalizer = Normalizer()
         self._converters = Converters(self._normalizer.plain, latex_to_html, convert_pipe_tables)
+        self._at = "page"
 
     def score(self, page: Page, markdown: str | None, *, crash: str | None = None) -> PageResult:
         """Rows of one page. `markdown` None: no prediction, scored as an empty one.
 
-        A prediction that would crash the official scorer is scored as an empty one, with the reason.
+        A prediction that would crash the official scorer is scored as an empty one, with the reason. So is
+        one that an error of this scorer stops; only faults of the ground truth are raised.
         """
         if markdown is None or crash is not None:
             return self._score(page, "", crash)
         try:
             return self._score(page, markdown, None)
-        except (PredictionCrashError, RecursionError) as error:
-            return self._score(page, "", str(error) or type(error).__name__)
+        except GravbenchError:
+            raise
+        except (PredictionCrashError, RefusedMarkupError) as error:
+            return self._score(page, "", f"the official scorer fails on its {self._at}: {error}")
+        except Exception as error:  # whatever one page holds, the others keep their scores
+            return self._worst(page, f"{type(error).__name__} in its {self._at}: {error}")
+
+    def _worst(self, page: Page, reason: str) -> PageResult:
+        """The page as an empty prediction scores; row by row by hand if even that fails."""
+        try:
+            return replace(self._score(page, "", reason), internal_error=True)
+        except GravbenchError:
+            raise
+        except Exception:
+            return _unmatched(page, reason)
 
     def _score(self, page: Page, markdown: str, crash: str | None) -> PageResult:
+        self._at = "Markdown"
         items = extract_items(markdown, self._converters)
+        self._at = "text"
         mixed = [item for category, found in items.items() if category not in _MIXED for item in found]
         lines = predicted_lines(
             split_predictions([predicted(item) for item in inline_last(mixed)]), self._normalizer
@@ -236,13 +317,16 @@ class PageScorer:
             compare_mixed_as_text(row, self._normalizer)
         repair_spans(match.rows, mixed, self._normalizer)
         text, formulas = _apart(match.rows)
+        self._at = "formulas"
         formula_truth = truth_lines(truth_items(page.formulas), self._normalizer)
         stage = FormulaStage(formula_truth, candidate_pool(items), self._normalizer, page.image)
         best = stage.best(formulas)
         formulas = list(best.rows) if best else []
         for row in formulas:
             _attach_cdm_fields(row)
+        self._at = "tables"
         tables, table_limits, errors = _match_tables(page, items)
+        self._at = "page"
         used = {number for row in tables for number in row.pred_idx}
         order = _order_row([*text, *formulas, *tables], page.image)
         unplaced = [
@@ -269,6 +353,7 @@ class PageScorer:
             repetition=find_repetition(markdown),
             latex_tables=len(latex),
             unconverted_latex_tables=len(items.get("latex_table", ())),
+            unconverted=tuple(convert_latex_table(item.content) for item in items.get("latex_table", ())),
             clock_limits=(*matching_limits(page.image, windows, searched=searched), *table_limits),
             errors=tuple(errors),
             crash=crash,

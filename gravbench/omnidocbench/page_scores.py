@@ -107,13 +107,7 @@ def scores_of(
 ) -> list[Score]:
     """What one scored page adds to each official average. `unrendered` says why there is no CDM at all;
     `reasons` why a formula row, by its `id`, did not render."""
-    crash = (
-        ()
-        if result.crash is None
-        else (
-            Note(element="page", reason=f"scored as empty, the official scorer fails on it: {result.crash}"),
-        )
-    )
+    crash = () if result.crash is None else (Note(element="page", reason=f"scored as empty: {result.crash}"),)
     order: tuple[float | None, dict[str, float]] = (None, {})
     if result.order is not None and result.order.upper:
         edits = result.order.edits

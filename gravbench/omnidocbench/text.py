@@ -277,31 +277,3 @@ class LatexText:
                 return str(self._converter.latex_to_text(latex))
             except Exception:  # the official scorer, too, falls back on whatever pylatexenc raises
                 return None
-
-
-_ESCAPED = re.compile(r"\\[{}\[\]()]")
-_SPACED_ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([^{}]*)\}")
-
-
-def braces_balanced(source: str) -> bool:
-    r"""Whether every unescaped `{` has its `}`; `\{ \} \[ \] \( \)` do not count."""
-    depth = 0
-    for character in _ESCAPED.sub("", source):
-        if character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth < 0:
-                return False
-    return depth == 0
-
-
-def environments_balanced(source: str) -> bool:
-    r"""Whether every `\begin{x}` is closed by its own `\end{x}`, properly nested."""
-    stack: list[str] = []
-    for kind, name in _SPACED_ENVIRONMENT.findall(source):
-        if kind == "begin":
-            stack.append(name)
-        elif not stack or stack.pop() != name:
-            return False
-    return not stack

@@ -156,7 +156,7 @@ def inliers(source: np.ndarray, target: np.ndarray) -> np.ndarray:
         pair = rng.choice(len(source), 2, replace=False)
         residuals = Shift(source[pair], target[pair]).residuals(source, target)
         inside = residuals < 30
-        count, total = int(inside.sum()), residuals.sum()
+        count, total = int(inside.sum()), residuals[inside].sum()
         if count > best_count or (count == best_count and total < best_sum):
             best, best_count, best_sum = inside, count, total
     return np.zeros(len(source), dtype=bool) if best is None else best

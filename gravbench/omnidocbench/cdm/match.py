@@ -206,7 +206,7 @@ def _geometric_check(source: Points, target: Points) -> NDArray[np.bool_]:
 
 
 def _best_inliers(source: Points, target: Points) -> NDArray[np.bool_]:
-    """Inliers of the best of 500 two-point models: most inliers, then least summed residual, then first.
+    """Inliers of the best of 500 two-point models: most inliers, then least residual over them, then first.
 
     A model moves the centroid of its two source points onto that of the two targets and scales by the ratio
     of mean radii, about the centroid of all points given.
@@ -225,7 +225,11 @@ def _best_inliers(source: Points, target: Points) -> NDArray[np.bool_]:
     best = np.flatnonzero(counts == counts.max())
     if counts[best[0]] == len(source):
         return np.ones(len(source), dtype=bool)
-    closest: NDArray[np.bool_] = inside[best[np.argmin(residual[best].sum(axis=1))]]
+    # The official sum runs over the inliers in order; only what could win by rounding is summed that way.
+    sums = np.where(inside[best], residual[best], 0.0).sum(axis=1)
+    close = best[sums <= sums.min() * (1 + 1e-12)]
+    winner = min(close, key=lambda trial: float(np.sum(residual[trial][inside[trial]])))
+    closest: NDArray[np.bool_] = inside[winner]
     return closest
 
 

@@ -24,7 +24,7 @@ from gravbench.omnidocbench.cdm.tokenise import Tokenised, tokenise
 from gravbench.omnidocbench.cdm.tools import Limits, Tools, find_tools, install_command, missing_packages
 from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
 
-RECIPE = "1"
+RECIPE = "2"
 """Raised whenever a score or a rendering can change; part of every cache key and of the signature."""
 CHUNK = 400
 """Renderings of one job: enough to make program starts cheap, few enough to keep memory small."""

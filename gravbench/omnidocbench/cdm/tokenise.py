@@ -43,7 +43,7 @@ class Tokenised:
     """One formula, tokenised. `painted` is `None` when brackets defeat the colouring: no boxes then."""
 
     ok: bool
-    """The first normal form exists; False means the raw source was used."""
+    """There is a first normal form (of a refused source the source itself); False when parsing failed."""
     tokenized: str
     normalized: str | None
     painted: Painted | None
@@ -59,14 +59,15 @@ def tokenise(formula: str) -> Tokenised:
     """Tokens and coloured source of a formula without its outer wrappers. Never raises on bad LaTeX."""
     template, source = _prepare(formula)
     first = _first_form(source)
+    ok = first is None or bool(first)
     text = _rewrite_han(first or source)
     text = text.replace(_PERCENT_SPELLED, r"\%")
     try:
         normalized = normalise(text)
         painted = paint(normalized)
     except (ValueError, IndexError, RecursionError) as error:
-        return Tokenised(bool(first), text, None, None, template, f"{type(error).__name__}: {error}")
-    return Tokenised(bool(first), text, normalized, painted, template)
+        return Tokenised(ok, text, None, None, template, f"{type(error).__name__}: {error}")
+    return Tokenised(ok, text, normalized, painted, template)
 
 
 def _prepare(formula: str) -> tuple[Template, str]:
@@ -104,12 +105,18 @@ def _rewrite_han(text: str) -> str:
     return re.sub(r"\\text" + _GROUP_WITH_HAN, lambda group: rf"\text {{ {group[1].strip()} }}", text)
 
 
-def _first_form(source: str) -> str:
-    """First normal form as one string; empty when there is none."""
+class _RefusedSourceError(Exception):
+    """The guards do not let this source be parsed."""
+
+
+def _first_form(source: str) -> str | None:
+    """First normal form as one string; empty when there is none, `None` for a source that is not parsed."""
     if not source:
         return ""
     try:
         tokens = _table_tokens(source) if "tabular" in source else _formula_tokens(source)
+    except _RefusedSourceError:
+        return None
     except Exception:  # the parser may fail in any way on hostile input; the raw source is used then
         return ""
     return " ".join(" ".join(tokens).split())
@@ -123,7 +130,7 @@ def _formula_tokens(source: str) -> list[str]:
     source = _SMALLMATRIX.sub(r"\\begin{matrix}\2\\end{matrix}", source)
     source = _clean_formula(source)
     if not hazards.parses(source):
-        return []
+        raise _RefusedSourceError
     source = source.replace("$", " ")
     ends_in_backslash = source.endswith("\\")
     printed = " ".join(print_tree(_roman_groups(source))).strip()
@@ -192,7 +199,9 @@ def _table_tokens(source: str) -> list[str]:
     )
     source = re.sub(r"\\label\{.*?\}", "", source.removeprefix("%").replace(r"\~", " ").replace(r"\>", " "))
     source = _clean_rows(source)
-    return print_source(source) if hazards.parses(source, tabular=True) else []
+    if not hazards.parses(source, tabular=True):
+        raise _RefusedSourceError
+    return print_source(source)
 
 
 _DIMENSION = r"{[ .0-9a-z]+}"

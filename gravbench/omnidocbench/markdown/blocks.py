@@ -129,10 +129,10 @@ class Finder:
 
 
 def blanked(text: str, ranges: list[tuple[int, int]]) -> str:
-    """`text` with the given disjoint ranges overwritten by as many blanks."""
+    """`text` with the given ranges overwritten by as many blanks; ranges may lie inside others."""
     pieces: list[str] = []
     done = 0
     for start, end in sorted(ranges):
-        pieces += (text[done:start], " " * (end - start))
-        done = end
+        pieces += (text[done:start], " " * (end - max(start, done)))
+        done = max(done, end)
     return "".join((*pieces, text[done:]))

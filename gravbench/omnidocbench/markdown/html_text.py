@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, ParserRejectedMarkup
 from bs4.element import CData, NavigableString, PageElement, Tag
+
+from gravbench.omnidocbench.markdown.blocks import PredictionCrashError
 
 _DIV = re.compile(r"<(div|dir)\b", re.IGNORECASE)
 _DROPPED_TAGS = frozenset({"style", "script"})
@@ -66,7 +68,12 @@ def flattened(text: str) -> str:
     stripped = text.strip()
     if not _DIV.match(stripped) or "<table" in stripped.lower():
         return stripped
-    shown = _shown_text(BeautifulSoup(stripped, "html.parser")).replace("\xa0", " ")
+    try:
+        soup = BeautifulSoup(stripped, "html.parser")
+    except (ParserRejectedMarkup, ValueError) as error:
+        why = str(error).strip().rsplit("\n", 1)[-1].strip()
+        raise PredictionCrashError(f"html.parser refuses a <div> paragraph: {why}") from error
+    shown = _shown_text(soup).replace("\xa0", " ")
     shown = re.sub(r"[ \t]*\n[ \t]*", "\n", shown)
     return "\n".join(line.strip() for line in shown.split("\n") if line.strip()) or stripped
 
@@ -78,5 +85,8 @@ def cell_texts(table: str) -> list[str]:
     """
     if not _NOT_PLAIN.search(table) and not _ARITHMETIC.search(_TAG.sub("", table)):
         return []
-    soup = BeautifulSoup(table, "html.parser")
+    try:
+        soup = BeautifulSoup(table, "html.parser")
+    except (ParserRejectedMarkup, ValueError):
+        return []  # the table stays a table; it offers no cell as a formula
     return [" ".join(cell.get_text(separator=" ").split()) for cell in soup.find_all(["td", "th"])]

@@ -124,8 +124,11 @@ def _without_description_math(text: str) -> str:
     return "".join(blocks)
 
 
-def _latex_table_ranges(text: str) -> list[tuple[int, int]]:
-    """Table environments, then outermost tabular environments outside them, by start."""
+def _latex_table_sources(text: str) -> list[tuple[int, int, str]]:
+    """Table environments, then outermost tabular environments, by start, each with its source.
+
+    Table environments are blanks when tabular ones are looked for: one inside a tabular leaves a gap in it.
+    """
     ranges: list[tuple[int, int]] = []
     position = 0
     while (start := text.find("\\begin{table}", position)) >= 0:
@@ -134,22 +137,23 @@ def _latex_table_ranges(text: str) -> list[tuple[int, int]]:
             break
         position = end + len("\\end{table}")
         ranges.append((start, position))
+    found = [(start, end, text[start:end]) for start, end in ranges]
     if "\\begin{tabular}" in text:
-        ranges += outermost_blocks(blanked(text, ranges), TABULAR)
-    return sorted(ranges, key=lambda span: span[0])
+        rest = blanked(text, ranges)
+        found += [(start, end, rest[start:end]) for start, end in outermost_blocks(rest, TABULAR)]
+    return sorted(found, key=lambda table: table[0])
 
 
 def _latex_tables(text: str, converters: Converters) -> tuple[list[Item], str]:
-    ranges = _latex_table_ranges(text)
+    sources = _latex_table_sources(text)
     items = []
-    for start, end in ranges:
-        source = text[start:end]
+    for start, end, source in sources:
         html = converters.latex_table(source)
         if html:
             items.append(Item("html_table", start, end, html, "latex2html_table"))
         else:
             items.append(Item("latex_table", start, end, source, "latex_table"))
-    return items, blanked(text, ranges)
+    return items, blanked(text, [(start, end) for start, end, _ in sources])
 
 
 def _table_items(table: str, start: int, end: int, fine: str | None) -> list[Item]:

@@ -1,7 +1,6 @@
 """LaTeX table -> table in normal form, by way of LaTeXML (OmniDocBench v1.6, section "LaTeX tables").
 
-LaTeXML is a program of its own. Where it is absent every conversion gives the empty string, as a failed
-one does; `latexml_available` tells the two apart so that a report can say which it was.
+LaTeXML is a program of its own. A table that cannot be converted counts as empty, and says why.
 """
 
 from __future__ import annotations
@@ -12,23 +11,24 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.metrics.table_html import normalize_html_table
-from gravbench.omnidocbench.text import braces_balanced, environments_balanced
+from gravbench.omnidocbench.text import is_broken_latex
 
-MAX_SOURCE_CHARS = 8000
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 TIMEOUT_S = 60
 
 MAX_MEMORY_BYTES = 2 * 1024 * 1024 * 1024
 
-# LaTeXML reads any file it may: sources that could name one, or spell such a command, are not converted.
-_REFUSED = re.compile(
-    r"\\(?:input|include|openin|openout|read|write|immediate|usepackage|RequirePackage|documentclass|csname"
-    r"|catcode|scantokens|\w*input\w*|directlua|special|bibliography|newread|newwrite)(?![A-Za-z])|\^\^"
+# LaTeXML reads any file it may: sources that name a command which reads or writes files are not converted.
+# The template takes the same commands away, so that a name put together by TeX finds nothing either.
+_FILE_COMMANDS = re.compile(
+    r"\\(?:\w*input\w*|include|openin|openout|read|readline|write|bibliography|directlua)(?![A-Za-z])"
 )
+_TAKEN_AWAY = ("input", "include", "openin", "openout", "read", "readline", "write", "InputIfFileExists")
+_TAKEN_AWAY_INTERNAL = ("@@input", "@input", "@iinput", "@include")
 _TABLE_BODY = re.compile(r"<table\b[^>]*>(.*)</table>", re.DOTALL | re.IGNORECASE)
 # The packages the official template loads, no others: a macro that none of them defines fails there as well.
 _PACKAGES = (
@@ -40,6 +40,8 @@ _TEMPLATE = "\n".join(
         r"\documentclass[border=20pt]{article}",
         *(rf"\usepackage{{{name}}}" for name in _PACKAGES),
         r"\setlength{\parindent}{0pt}",
+        "".join(rf"\let\{name}\relax" for name in _TAKEN_AWAY),
+        r"\makeatletter" + "".join(rf"\let\{name}\relax" for name in _TAKEN_AWAY_INTERNAL) + r"\makeatother",
         r"\begin{document}",
         "%s",
         r"\end{document}",
@@ -53,41 +55,80 @@ def latexml_available() -> bool:
     return shutil.which("latexmlc") is not None
 
 
-@lru_cache(maxsize=4096)
-def latex_to_html(source: str) -> str:
-    """The table of a LaTeX `source` in normal form; empty when it is refused or cannot be converted.
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """HTML of a LaTeX table in normal form, or why there is none. `final`: another try gives the same."""
 
-    Refused: more than 8,000 characters, unbalanced braces, badly nested environments (as officially), and
-    commands that read or write files.
+    html: str
+    reason: str | None = None
+    next_step: str = ""
+    final: bool = True
+
+
+_known: dict[str, Conversion] = {}
+MAX_KNOWN = 4096
+
+
+def convert_latex_table(source: str) -> Conversion:
+    """The table of a LaTeX `source` in normal form, or the reason why it counts as an empty table.
+
+    Refused are more than 8,000 characters, unbalanced braces and badly nested environments (as officially),
+    and commands that read or write files. What a missing program or a time limit prevents is tried again.
     """
-    source = source.strip()
-    if len(source) > MAX_SOURCE_CHARS or not braces_balanced(source) or not environments_balanced(source):
-        return ""
-    if _REFUSED.search(source):
-        return ""
-    body = _TABLE_BODY.search(_run_latexml(_TEMPLATE % source))
-    return normalize_html_table(f"<table>{body.group(1)}</table>") if body else ""
+    if source not in _known:
+        found = _convert(source.strip())
+        if not found.final:
+            return found
+        if len(_known) >= MAX_KNOWN:
+            _known.clear()
+        _known[source] = found
+    return _known[source]
 
 
-def _run_latexml(document: str) -> str:
-    """HTML that LaTeXML makes of `document`; empty when it is absent, fails, or exceeds a limit.
+def latex_to_html(source: str) -> str:
+    """HTML of `convert_latex_table`; empty without."""
+    return convert_latex_table(source).html
+
+
+def _convert(source: str) -> Conversion:
+    if is_broken_latex(source, table=True):
+        return Conversion("", "longer than 8,000 characters, or braces or environments do not match")
+    if found := _FILE_COMMANDS.search(source):
+        return Conversion(
+            "",
+            f"{found[0]} can read or write files and is refused here; the official program runs it",
+            "Remove the command from the prediction.",
+        )
+    if not latexml_available():
+        return Conversion(
+            "", "latexmlc is not installed", "Install LaTeXML (Debian: latexml) and score again.", final=False
+        )
+    output = _run_latexml(_TEMPLATE % source)
+    if output is None:
+        return Conversion("", f"latexmlc ended without a result within {TIMEOUT_S} s", final=False)
+    body = _TABLE_BODY.search(output)
+    if body is None:
+        return Conversion("", "LaTeXML finds no table in it")
+    return Conversion(normalize_html_table(f"<table>{body.group(1)}</table>"))
+
+
+def _run_latexml(document: str) -> str | None:
+    """HTML that LaTeXML makes of `document`; `None` when it fails or exceeds a limit.
 
     The source is hostile by assumption: no shell, a scratch folder of its own for every file, no raw
     style files, and the whole process group ends at the time limit.
     """
-    program = shutil.which("latexmlc")
-    if program is None:
-        return ""
+    program = shutil.which("latexmlc") or "latexmlc"
     with tempfile.TemporaryDirectory(prefix="gravbench-latexml-") as scratch:
         folder = Path(scratch)
         (folder / "table.tex").write_text(document, encoding="utf-8", errors="replace")
         command = [program, "--quiet", "--quiet", "--nocomments", "--format=html5", "--nodefaultresources"]
         command += [f"--timeout={TIMEOUT_S}", "--log=table.log", "--dest=table.html", "table.tex"]
         if not _finishes(command, folder):
-            return ""
+            return None
         output = folder / "table.html"
         if not output.is_file() or output.stat().st_size > MAX_OUTPUT_BYTES:
-            return ""
+            return None
         return output.read_text(encoding="utf-8", errors="replace")
 
 

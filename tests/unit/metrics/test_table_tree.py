@@ -4,13 +4,14 @@ from typing import Any
 
 from omnidoc_cases import golden
 
-from gravbench.metrics.table_tree import TagCodes, build_tree, find_table, repair_html
+from gravbench.metrics.table_tree import TagCodes, build_tree, find_table, is_instruction, repair_html
 
 
 def as_list(element: Any, *, root: bool = True) -> list[Any]:
     children = [as_list(child, root=False) for child in element]
     tail = "" if root else element.tail or ""
-    return [element.tag, dict(element.attrib), element.text or "", children, tail]
+    tag = "?pi" if is_instruction(element) else element.tag
+    return [tag, dict(element.attrib), element.text or "", children, tail]
 
 
 def test_any_markup_reads_as_the_pinned_libxml2_reads_it() -> None:
@@ -18,6 +19,9 @@ def test_any_markup_reads_as_the_pinned_libxml2_reads_it() -> None:
         table = find_table(case["html"])
         assert table is not None
         assert as_list(table) == case["tree"], case["html"]
+        if "nodes" in case:
+            elements = [element for element in table.iter() if not is_instruction(element)]
+            assert len(elements) - 1 == case["nodes"], case["html"]
 
 
 def test_plain_markup_is_left_alone() -> None:
@@ -52,3 +56,12 @@ def test_nested_markup_becomes_one_token_a_tag_and_the_tail_of_a_nested_cell_is_
 def test_a_document_without_a_table_in_its_body_has_none() -> None:
     assert find_table("<table><tr><td>a</td></tr></table>") is None
     assert find_table("text") is None
+
+
+def test_a_processing_instruction_is_a_token_of_its_cell_but_no_node_of_the_denominator() -> None:
+    table = find_table("<html><body><table><tr><td>a<?xml q?>b</td></tr></table></body></html>")
+    assert table is not None
+    tree = build_tree(table, TagCodes())
+    content = tree.labels[0].content
+    assert [character if character.isascii() else "#" for character in content] == list("a#q?#b")
+    assert tree.n_nodes == 2

@@ -4,6 +4,9 @@ import pytest
 from omnidoc_support import block, page, scored
 
 from gravbench.errors import DataError
+from gravbench.omnidocbench import page_scorer
+from gravbench.omnidocbench.ground_truth import Page
+from gravbench.omnidocbench.markdown.items import Converters, extract_items
 
 WORDS = ["amber", "river", "stone", "window", "compute", "lantern", "signal", "orbit", "harvest", "copper"]
 LONG = " ".join(WORDS[i % 10] for i in range(60))
@@ -69,3 +72,77 @@ def test_tables_that_are_all_empty_are_a_data_fault_without_a_predicted_table() 
     with pytest.raises(DataError, match=r"page 0 .*layout_dets\[0\]\.html"):
         scored(truth, LONG)
     assert scored(truth, TABLE).tables == ()
+
+
+@pytest.mark.parametrize(
+    ("cell", "teds"),
+    [
+        ("ab", 1.0),
+        ("ab <: q", 1 - 5 / 7 / 3),
+        ("ab<!DOCTYPE html>", 1 - 5 / 7 / 3),
+        ("ab<?xml q?>", 1 - 4 / 6 / 3),
+        ("ab&#0;", 1 - 1 / 3 / 3),
+        ("&#xD800;ab", 1 / 3),
+    ],
+)
+def test_rare_markup_of_a_cell_scores_as_officially(cell: str, teds: float) -> None:
+    truth = page(block("table", "<table><tr><td>ab</td><td>c</td></tr></table>", 1))
+    result = scored(truth, f"<table><tr><td>{cell}</td><td>c</td></tr></table>")
+    assert result.tables[0].metric["TEDS"] == pytest.approx(teds, abs=1e-12)
+
+
+REFUSED = "<table><tr><td>1<![x</td></tr></table>"
+
+
+def test_a_table_no_parser_takes_costs_nothing_where_the_truth_has_none() -> None:
+    result = scored(page(block("text_block", LONG, 1)), f"{LONG}\n\n{REFUSED}")
+    assert result.crash is None
+    assert result.text[0].metric["Edit_dist"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("truth", "markdown"),
+    [
+        (page(block("text_block", LONG, 1), block("table", TABLE, 2)), f"{LONG}\n\n{REFUSED}"),
+        (page(block("text_block", LONG, 1)), f"<div>{LONG} <![x</div>"),
+        (page(block("text_block", LONG, 1)), f"<div>{LONG} &#{'9' * 5000};</div>"),
+    ],
+    ids=["table", "div", "reference"],
+)
+def test_what_ends_the_official_scorer_scores_as_empty_with_its_reason(truth: Page, markdown: str) -> None:
+    result = scored(truth, markdown)
+    assert result.text[0].metric["Edit_dist"] == 1.0
+    assert result.crash is not None
+    assert "html.parser refuses" in result.crash
+    assert not result.internal_error
+
+
+def test_an_error_of_one_page_is_that_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(found: object, image: str) -> None:
+        raise KeyError(f"cell 3 of {image}, {found is None}")
+
+    truth = page(block("text_block", LONG, 1), block("table", TABLE, 2))
+    monkeypatch.setattr(page_scorer, "_table_row", fails)
+    with_table = scored(truth, f"{LONG}\n\n{TABLE}")
+    assert with_table.internal_error
+    assert with_table.crash == "KeyError in its tables: 'cell 3 of page_1.png, False'"
+    assert [row.metric["Edit_dist"] for row in with_table.text] == [1.0]
+    others = scored(page(block("text_block", LONG, 1)), LONG)
+    assert others.text[0].metric["Edit_dist"] == 0.0
+
+
+def test_truth_no_parser_takes_is_a_data_fault() -> None:
+    with pytest.raises(DataError, match=r"layout_dets\[0\]\.html.*html.parser refuses"):
+        scored(page(block("table", REFUSED, 1)), TABLE)
+
+
+def test_a_table_environment_inside_a_tabular_leaves_a_gap_and_nothing_of_either_stays_in_the_text() -> None:
+    source = "\\begin{tabular}{c}1\\begin{table}x\\end{table}\n\ntail words\\end{tabular}"
+    seen: list[str] = []
+    converters = Converters(str, lambda source: seen.append(source) or "", str)
+    items = extract_items(f"Intro words\n\n{source} behind", converters)
+    assert [item.content for item in items["text_all"]] == ["Intro words", "behind"]
+    assert seen == [
+        source.replace("\\begin{table}x\\end{table}", " " * 25) + " ",
+        "\\begin{table}x\\end{table}",
+    ]

@@ -52,6 +52,26 @@ def test_matches_never_outnumber_either_side(gt: Glyphs, pred: Glyphs) -> None:
     assert 0 <= counts.f1 <= 1
 
 
+def test_of_models_with_equally_many_inliers_the_one_that_fits_them_best_wins() -> None:
+    """A seeded sweep in which the sum over all points would choose another model in several places."""
+    rng = np.random.default_rng(7)
+    for _ in range(150):
+        count = int(rng.integers(3, 9))
+        sides = []
+        for tokens in ("abcdefgh"[:count], "".join(rng.permutation(list("abcdefgh"[:count])))):
+            corners = rng.integers(0, 12, (count, 2)) * 10
+            sides.append(glyphs(tokens, [(int(x), int(y), int(x) + 10, int(y) + 10) for x, y in corners]))
+        slow = true_positives(
+            *(
+                [(token, list(box)) for token, box in zip(side.tokens, side.boxes, strict=True)]
+                for side in sides
+            ),
+            ((400, 200), (400, 200)),
+            _token_cost(sides[0].tokens, sides[1].tokens),
+        )
+        assert match(*sides).tp == slow
+
+
 def test_identical_sides_score_one() -> None:
     assert match(row("abc"), row("abc")).f1 == 1.0
 

@@ -11,8 +11,13 @@ from system_packages import needs_latexml
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import teds_pair
 from gravbench.omnidocbench.tables import latex as latex_table
-from gravbench.omnidocbench.tables.latex import MAX_SOURCE_CHARS, latex_to_html, latexml_available
-from gravbench.omnidocbench.text import braces_balanced, environments_balanced
+from gravbench.omnidocbench.tables.latex import convert_latex_table, latex_to_html, latexml_available
+from gravbench.omnidocbench.text import MAX_LATEX_CHARS
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latex_table, "_known", {})
 
 
 @needs_latexml
@@ -31,19 +36,20 @@ def test_official_conversions_are_reproduced(case: dict) -> None:
     [
         "\\begin{tabular}{l} a {",
         "\\begin{tabular}{l} a \\end{table}",
-        "\\begin{tabular}{l}" + "x" * MAX_SOURCE_CHARS + "\\end{tabular}",
+        "\\begin{tabular}{l}" + "x" * MAX_LATEX_CHARS + "\\end{tabular}",
         "\\begin{tabular}{l}\\input{/etc/passwd}\\end{tabular}",
-        "\\begin{tabular}{l}\\csname in" + "put\\endcsname{/etc/passwd}\\end{tabular}",
-        "\\begin{tabular}{l}\\^^69nput{/etc/passwd}\\end{tabular}",
+        "\\begin{tabular}{l}\\openin5=x\\read5 to\\y\\end{tabular}",
+        "\\begin{tabular}{l}\\immediate\\write5{x}\\end{tabular}",
     ],
-    ids=["braces", "environments", "length", "input", "csname", "carets"],
+    ids=["braces", "environments", "length", "input", "read", "write"],
 )
 def test_refused_sources_never_reach_the_converter(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def reached(document: str) -> str:
         raise AssertionError(document)
 
     monkeypatch.setattr(latex_table, "_run_latexml", reached)
-    assert latex_to_html.__wrapped__(source) == ""
+    found = convert_latex_table(source)
+    assert (found.html, bool(found.reason)) == ("", True)
 
 
 def fake_converter(folder: Path, script: str) -> None:
@@ -52,17 +58,23 @@ def fake_converter(folder: Path, script: str) -> None:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
-def test_without_latexml_every_conversion_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_latexml_a_table_is_empty_until_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not latexml_available()
-    assert latex_to_html.__wrapped__("\\begin{tabular}{l}a\\end{tabular}") == ""
+    source = "\\begin{tabular}{l}a\\end{tabular}"
+    assert "latexmlc is not installed" in str(convert_latex_table(source).reason)
+    fake_converter(tmp_path, 'echo "<table><td>now</td></table>" > table.html')
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    assert "<td>now</td>" in latex_to_html(source), "what a missing program prevented is tried again"
 
 
 def test_a_converter_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_converter(tmp_path, "sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(latex_table, "TIMEOUT_S", -4.8)
-    assert latex_to_html.__wrapped__("\\begin{tabular}{l}a\\end{tabular}") == ""
+    assert latex_to_html("\\begin{tabular}{l}a\\end{tabular}") == ""
 
 
 def test_a_converter_sees_only_the_path_and_its_scratch_folder(
@@ -74,34 +86,37 @@ def test_a_converter_sees_only_the_path_and_its_scratch_folder(
     )
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SECRET", "x")
-    assert "<td>ok</td>" in latex_to_html.__wrapped__("\\begin{tabular}{l}a\\end{tabular}")
+    assert "<td>ok</td>" in latex_to_html("\\begin{tabular}{l}a\\end{tabular}")
 
 
+@needs_latexml
 @pytest.mark.parametrize(
-    ("source", "balanced"),
+    "body",
     [
-        ("", True),
-        ("{a}", True),
-        ("}{", False),
-        ("{", False),
-        ("\\{", True),
-        ("\\{{}", True),
-        ("\\\\{}", False),
+        "\\usepackage{array}\\begin{tabular}{c}2\\end{tabular}",
+        "\\begin{tabular}{c}\\special{x}2\\end{tabular}",
+        "\\begin{tabular}{c}\\csname relax\\endcsname 2\\end{tabular}",
+        "\\begin{tabular}{c}\\^^72elax 2\\end{tabular}",
+        "\\begin{tabular}{c}2\\begin {group}\\end{tabular}",
+    ],
+    ids=["usepackage", "special", "csname", "carets", "blank"],
+)
+def test_what_the_official_converter_takes_is_converted(body: str) -> None:
+    html = latex_to_html(f"\\begin{{table}}{body}\\end{{table}}")
+    assert "<td>2" in html
+
+
+@needs_latexml
+@pytest.mark.parametrize(
+    "body",
+    [
+        "\\csname in" + "put\\endcsname{secret}",
+        "\\csname @@in" + "put\\endcsname secret ",
+        "\\^^69nput{secret}",
     ],
 )
-def test_braces(source: str, balanced: bool) -> None:
-    assert braces_balanced(source) is balanced
-
-
-@pytest.mark.parametrize(
-    ("source", "balanced"),
-    [
-        ("", True),
-        ("\\begin{a}\\begin{b}\\end{b}\\end{a}", True),
-        ("\\begin{a}\\begin{b}\\end{a}\\end{b}", False),
-        ("\\begin{a}", False),
-        ("\\end{a}", False),
-    ],
-)
-def test_environments(source: str, balanced: bool) -> None:
-    assert environments_balanced(source) is balanced
+def test_a_file_command_put_together_by_tex_reads_nothing(body: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.tex"
+    secret.write_text("classified", encoding="utf-8")
+    source = body.replace("secret", str(secret))
+    assert "classified" not in latex_to_html(f"\\begin{{tabular}}{{l}}{source}\\end{{tabular}}")
