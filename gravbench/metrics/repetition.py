@@ -22,6 +22,7 @@ LONG_WORD_CHARS = 32
 MIN_COVERED_CHARS = 16
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _TOKEN = re.compile(r"[^\W_\u4e00-\u9fff]+|[^\s\-|:=_*#`~<>]")
+_SPAN = re.Match.span
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
     Rules of Markdown (dashes, bars, hashes and the like) are no tokens.
     """
     spans: list[tuple[int, int]] = []
-    for match in _TOKEN.finditer(text):
-        start, end = match.span()
+    for start, end in map(_SPAN, _TOKEN.finditer(text)):
         if end - start > LONG_WORD_CHARS:
             spans += ((i, i + 1) for i in range(start, min(end, start + MAX_TOKENS)))
         else:
@@ -78,6 +78,25 @@ def _longest_run(equal: NDArray[np.bool_]) -> tuple[int, int]:
     return int(edges[longest]) + 1, int(gaps[longest])
 
 
+def _possible_periods(tokens: NDArray[np.int32]) -> list[int]:
+    """Periods, ascending, at which three copies may stand; all others cannot have three.
+
+    Wherever three copies of p tokens begin, they hold two multiples of p that each equal the token p behind.
+    """
+    size = tokens.size
+    periods = np.arange(1, min(MAX_UNIT_TOKENS, size // MIN_REPEATS) + 1)
+    if not periods.size:
+        return []
+    counts = (size - 2 * periods - 1) // periods + 1  # multiples k p with k p + 2 p inside
+    period = np.repeat(periods, counts)
+    multiple = np.arange(period.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = tokens[multiple * period]
+    second = tokens[(multiple + 1) * period]
+    equal = (first == second) & (second == tokens[(multiple + 2) * period])
+    found: list[int] = np.unique(period[equal]).tolist()
+    return found
+
+
 def find_repetition(text: str) -> Repetition:
     """The adjacent repetition that covers most tokens, the shorter unit on ties; HTML tags are passed over.
 
@@ -87,11 +106,10 @@ def find_repetition(text: str) -> Repetition:
     text = _TAG.sub(lambda tag: " " * len(tag.group()), text)
     spans = _spans(text)
     numbers: dict[str, int] = {}
-    tokens = np.array(
-        [numbers.setdefault(text[start:end], len(numbers)) for start, end in spans], dtype=np.int32
-    )
+    ids = [numbers.setdefault(text[start:end], len(numbers)) for start, end in spans]
+    tokens = np.array(ids, dtype=np.int32)
     covered, unit, copies = 0, "", 0
-    for period in range(1, min(MAX_UNIT_TOKENS, tokens.size // MIN_REPEATS) + 1):
+    for period in _possible_periods(tokens):
         if covered + period > tokens.size:
             break
         start, run = _longest_run(tokens[period:] == tokens[:-period])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 
 from gravbench.metrics.table_markup import rewrite_markup
 
@@ -91,6 +92,7 @@ def _unwrapped(text: str, left: str, right: str) -> str:
     return "" if len(inner) > MAX_WRAPPED_CHARS or any(char in inner for char in "<>$") else inner
 
 
+@lru_cache(maxsize=256)
 def normalize_html_table(source: str) -> str:
     """The table of `source` as `<html><body><table border="1" >…</table></body></html>`.
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from pylatexenc.latex2text import LatexNodes2Text
+from pylatexenc.latexwalker import LatexWalker, get_default_latex_context_db
 
 from gravbench.omnidocbench.formulas.normal_form import (
     normalized_formula,
@@ -237,24 +238,18 @@ def is_broken_latex(text: str, *, table: bool = False) -> bool:
     return len(_UNESCAPED_DOLLAR.findall(stripped)) % 2 != 0
 
 
-@contextmanager
-def _quiet_pylatexenc() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+@lru_cache(maxsize=1)
+def _pylatexenc() -> tuple[Any, LatexNodes2Text]:
+    """What macros take, and the converter: each costs as much to build as a page to score. Warnings are off."""
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return get_default_latex_context_db(), LatexNodes2Text()
 
 
 class LatexText:
-    """Converter with a memory: one pylatexenc instance, each fragment converted once."""
+    """Converter with a memory: each fragment is converted once."""
 
     def __init__(self) -> None:
-        self._converter = LatexNodes2Text()
         self._known: dict[str, str | None] = {}
 
     def convert(self, latex: str) -> str:
@@ -272,8 +267,9 @@ class LatexText:
         return latex if text is None else text
 
     def _pylatexenc(self, latex: str) -> str | None:
-        with _quiet_pylatexenc():
-            try:
-                return str(self._converter.latex_to_text(latex))
-            except Exception:  # the official scorer, too, falls back on whatever pylatexenc raises
-                return None
+        macros, converter = _pylatexenc()
+        try:
+            nodes, _, _ = LatexWalker(latex, latex_context=macros).get_latex_nodes()
+            return str(converter.nodelist_to_text(nodes))
+        except Exception:  # the official scorer, too, falls back on whatever pylatexenc raises
+            return None

@@ -252,6 +252,8 @@ def assign_runs(inputs: FormulaInputs, *, gaps: bool) -> list[tuple[int, ...]]:
             best[truth][prediction] = state
             step[truth][prediction] = came
 
+    ends = [[run[-1] + 1 for run in runs] for runs in segments]
+
     for truth in range(truths + 1):
         size = len(inputs.truth.norm[truth]) if truth < truths else 0
         number = 0
@@ -268,15 +270,13 @@ def assign_runs(inputs: FormulaInputs, *, gaps: bool) -> list[tuple[int, ...]]:
             offer(truth + 1, prediction, skipped, here)
             if prediction == predictions:
                 continue
-            for run in segments[prediction]:
-                changes, longer = edits[truth][number], max(size, sizes[number])
-                matched = (
-                    cost + changes / longer,
-                    edited + changes,
-                    characters + longer,
-                    inlined + inline[number],
-                )
-                offer(truth + 1, run[-1] + 1, matched, _Step(truth, prediction, run))
+            row, below = edits[truth], best[truth + 1]
+            for run, end in zip(segments[prediction], ends[prediction], strict=True):
+                changes, longer = row[number], max(size, sizes[number])
+                total, known = cost + changes / longer, below[end]
+                if known is None or total <= known[0] + TOLERANCE:
+                    state = (total, edited + changes, characters + longer, inlined + inline[number])
+                    offer(truth + 1, end, state, _Step(truth, prediction, run))
                 number += 1
     return _walked_back(step, truths, predictions)
 

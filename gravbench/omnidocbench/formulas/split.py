@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters, strip_tags
 
@@ -190,6 +191,7 @@ def _bare_block(source: str) -> _Block | None:
     return _Block(formula, max(source.find(formula), 0))
 
 
+@lru_cache(maxsize=4096)
 def split_formula(source: str) -> tuple[Line, ...]:
     """Lines of a multi-line formula, tags removed; empty when it is not to be cut."""
     if "\\\\" not in source:
@@ -258,22 +260,26 @@ def split_rows(body: str, *, escaped_braces: bool = True) -> list[str]:
     """
     rows: list[str] = []
     braces = environments = start = position = 0
+    if "\\\\" not in body:
+        return [row] if (row := body.strip()) else []
     while token := _ROW_TOKEN.search(body, position):
-        position = token.end()
+        first, position = token.span()
         kind = token.group()
-        if kind.startswith("\\begin"):
+        if kind in "{}":
+            escaped = escaped_braces and first and body[first - 1] == "\\" and is_escaped(body, first)
+            if not escaped:
+                braces = braces + 1 if kind == "{" else max(0, braces - 1)
+        elif kind[1] == "b":
             environments += 1
-        elif kind.startswith("\\end"):
+        elif kind[1] == "e":
             environments = max(0, environments - 1)
-        elif kind == "\\\\":
+        else:
             if braces or environments:
                 # only the first backslash is ordinary here; the second may still escape what follows
-                position = token.start() + 1
+                position = first + 1
                 continue
-            rows.append(body[start : token.start()].strip())
+            rows.append(body[start:first].strip())
             start = position = _behind_row_break(body, position)
-        elif not (escaped_braces and is_escaped(body, token.start())):
-            braces = braces + 1 if kind == "{" else max(0, braces - 1)
     rows.append(body[start:].strip())
     return [row for row in rows if row]
 

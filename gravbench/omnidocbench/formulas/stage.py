@@ -6,7 +6,7 @@ cost nothing in the score, they only break ties.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -195,13 +195,14 @@ class FormulaStage:
         """Assignments with predictions as they are; only complete ones count."""
         ordered = in_pool_order(pool)
         inputs = formula_inputs(self._truth, ordered, self._normalizer)
-        attempts = (
-            ("quick_unsplit", tuple(self._quick_rows(pool))),
-            ("hungarian_unsplit", _one_to_one_rows(inputs, self._image)),
-            ("dp_unsplit", _run_rows(inputs, self._image, gaps=False)),
-            ("dp_unsplit_allow_gaps", _run_rows(inputs, self._image, gaps=True)),
+        attempts: tuple[tuple[str, Callable[[], tuple[Row, ...]]], ...] = (
+            ("quick_unsplit", lambda: tuple(self._quick_rows(pool))),
+            ("hungarian_unsplit", lambda: _one_to_one_rows(inputs, self._image)),
+            ("dp_unsplit", lambda: _run_rows(inputs, self._image, gaps=False)),
+            ("dp_unsplit_allow_gaps", lambda: _run_rows(inputs, self._image, gaps=True)),
         )
-        for name, rows in attempts:
+        for name, attempt in attempts:
+            rows = attempt()
             if _is_complete(rows, len(self._truth.norm)):
                 yield Candidate(prefix + name, rows, tuple(ordered), len(ordered), rewritten)
 
@@ -253,4 +254,6 @@ class FormulaStage:
             key = _ranking(candidate)
             if best is None or _ranks_before(key, best[0]):
                 best = (key, candidate)
+                if not any(key) and not with_logic_rewritten(self._pool)[1]:
+                    break  # nothing is before an exact assignment that uses everything
         return best[1] if best else None
