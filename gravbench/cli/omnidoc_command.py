@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from gravbench.omnidocbench.cdm.rows import Cdm
 
 
 def _usable_cpus() -> int:
@@ -19,7 +22,10 @@ def _usable_cpus() -> int:
 
 def omnidoc(
     gt: Annotated[Path, typer.Option("--gt", help="OmniDocBench.json with the ground truth.")],
-    predictions: Annotated[Path, typer.Option("--predictions", help="Folder of Markdown files, one a page.")],
+    predictions: Annotated[
+        Path,
+        typer.Option("--predictions", help="Folder of Markdown files, one a page: page_1.jpg -> page_1.md."),
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="Write the full result here, as JSON.")] = None,
     jobs: Annotated[
         int | None,
@@ -28,26 +34,82 @@ def omnidoc(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result (without its rows) as one JSON document.")
     ] = False,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="ATTRIBUTE", help="A table by this attribute (language, layout, ...)."),
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", help="Write the leaderboard row and the --by tables here.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Write every metric of every page here, as CSV.")
+    ] = None,
+    official: Annotated[
+        Path | None, typer.Option("--official", help="Write the official program's result files here.")
+    ] = None,
+    no_cdm: Annotated[bool, typer.Option("--no-cdm", help="Leave CDM out, and with it Overall.")] = False,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", help="Folder for rendered formulas (the user's cache).")
+    ] = None,
+    pages: Annotated[
+        list[str] | None,
+        typer.Option("--pages", metavar="GLOB", help="Only pages whose image name fits, e.g. 'exam_*'."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="NAME=VALUE", help="Only pages with this attribute value."),
+    ] = None,
+    match: Annotated[
+        str, typer.Option("--match", help="Matching method; quick_match is the only one.")
+    ] = "quick_match",
+    max_errors: Annotated[
+        float,
+        typer.Option("--max-errors", min=0.0, max=1.0, help="Share of pages without a readable prediction."),
+    ] = 0.01,
 ) -> None:
-    """Score a folder of Markdown files by the official OmniDocBench v1.6 rules."""
-    from gravbench.cli.omnidoc_report import ScoreOptions, print_report, run_scoring, write_result
-    from gravbench.omnidocbench.cdm import default_cache_dir
-    from gravbench.omnidocbench.cdm.rows import find_cdm
+    """Score a folder of Markdown files by the official OmniDocBench v1.6 rules.
 
+    TeX and Ghostscript render formulas for CDM; LaTeXML converts LaTeX tables. `gravbench doctor` finds them.
+
+    Example: gravbench omnidoc --gt OmniDocBench.json --predictions out/ --by language --csv pages.csv
+    """
+    from gravbench.cli.omnidoc_report import (
+        ScoreOptions,
+        parsed_where,
+        print_report,
+        refuse_method,
+        refuse_too_many_errors,
+        run_scoring,
+        write_result,
+        write_tables,
+    )
+
+    refuse_method(match)
     if out is not None:
         write_result(out, None)
     processes = jobs or _usable_cpus()
-    cdm = find_cdm(default_cache_dir(), workers=processes)
-    document = run_scoring(ScoreOptions(gt, predictions, processes), cdm=cdm)
+
+    def cdm() -> Cdm:
+        from gravbench.omnidocbench.cdm import default_cache_dir
+        from gravbench.omnidocbench.cdm.rows import find_cdm
+
+        return find_cdm(cache or default_cache_dir(), workers=processes)
+
+    options = ScoreOptions(gt, predictions, processes, tuple(pages or ()), parsed_where(where or ()))
+    document = run_scoring(options, cdm=None if no_cdm else cdm, quiet=False)
     if out is not None:
         write_result(out, document)
+    tables = write_tables(
+        document, by=by or (), markdown=markdown, csv=csv, official=official, name=predictions.name
+    )
     if as_json:
         from gravbench.omnidocbench.document import encode
 
         shown = {key: value for key, value in document.items() if key != "rows"}
         sys.stdout.buffer.write(encode(shown))
     else:
-        print_report(document)
+        print_report(document, tables)
+    refuse_too_many_errors(document, max_errors)
 
 
 def verify_scorer(

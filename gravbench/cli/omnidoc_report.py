@@ -5,57 +5,132 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from gravbench.errors import UsageError
-from gravbench.omnidocbench.cdm.rows import Cdm
+if TYPE_CHECKING:
+    from gravbench.omnidocbench.cdm import CdmResult
+    from gravbench.omnidocbench.cdm.rows import Cdm
+    from gravbench.recorded_results import KindReport
+
+from gravbench.errors import NotComparableError, UsageError
 from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, encode
-from gravbench.omnidocbench.evaluation import evaluate
-from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
+from gravbench.omnidocbench.evaluation import CdmPair, evaluate
+from gravbench.omnidocbench.ground_truth import chosen_pages, read_annotations, read_pages
 from gravbench.omnidocbench.metric_table import FORMULA, METRICS
-from gravbench.recorded_results import KindReport
+from gravbench.omnidocbench.result_tables import (
+    ResultTable,
+    as_csv,
+    as_markdown,
+    leaderboard,
+    official_files,
+    page_table,
+    tables_by,
+)
 from gravbench.suites.manifest import PageSet, load_suite
 from gravbench.suites.page_folder import name_of_copy
+
+LINES_FROM = 50
+"""Shorter stages print no line."""
+NAMES_SHOWN = 3
+NOTES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreOptions:
-    """Ground-truth file, prediction folder, processes at most."""
+    """Ground-truth file, prediction folder, processes at most, and which pages (all by default)."""
 
     gt: Path
     predictions: Path
     jobs: int
+    globs: Sequence[str] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
 
 
-def run_scoring(options: ScoreOptions, *, cdm: Cdm | None = None) -> dict[str, Any]:
-    """Score a folder; the bar goes to a terminal's standard error only."""
-    annotations = read_annotations(options.gt)
+def run_scoring(
+    options: ScoreOptions, *, cdm: Cdm | Callable[[], Cdm] | None = None, quiet: bool = True
+) -> dict[str, Any]:
+    """Score a folder. `cdm` may be a function, called only if a page has a formula.
+
+    Progress goes to standard error, as bars on a terminal and otherwise, unless `quiet`, as lines.
+    """
+    annotations = chosen_pages(read_annotations(options.gt), globs=options.globs, where=options.where)
     pages = read_pages(annotations, source=str(options.gt))
-    console = Console(stderr=True)
-    columns = (TextColumn("scoring pages"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("pages", total=len(pages))
+    if callable(cdm):
+        needed = any(page.owns_formula or page.formulas for page in pages)
+        cdm = cdm() if needed else None
+        no_formula = not needed
+    else:
+        no_formula = False
+    with ScoringProgress(quiet=quiet) as progress:
+        if cdm is not None:
+            cdm.progress = progress.stage("rendering formulas")
         evaluation = evaluate(
             pages,
             options.predictions,
             jobs=options.jobs,
-            cdm_scorer=cdm.score if cdm and cdm.status.available else None,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            cdm_scorer=_nothing if no_formula else cdm.score if cdm and cdm.status.available else None,
+            progress=progress.stage("scoring pages"),
         )
     digest = hashlib.sha256(options.gt.read_bytes()).hexdigest()
     inputs = {"gt": options.gt.name, "gt_sha256": digest, "predictions": options.predictions.name}
     document = build_document(evaluation, inputs=inputs)
     document["data"] = asdict(name_of_copy(_release(), annotations, digest, folder=options.gt.parent))
+    if options.globs or options.where:
+        chosen = [*options.globs, *(f"{name}={value}" for name, value in options.where.items())]
+        document["inputs"]["chosen"] = chosen
     if cdm:
         document["cdm"] = cdm.to_record(evaluation.rows("display_formula"))
     return document
+
+
+def _nothing(pairs: Sequence[CdmPair]) -> list[CdmResult]:
+    """CDM where the ground truth has no formula: no tools are needed for that."""
+    assert not pairs
+    return []
+
+
+class ScoringProgress:
+    """Bars with the remaining time on a terminal; elsewhere a line at every tenth, unless quiet."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=True)
+        self._lines = not quiet and not self._console.is_terminal
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bars = Progress(
+            *columns, console=self._console, disable=not self._console.is_terminal, transient=True
+        )
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bars.stop()
+
+    def stage(self, name: str) -> Callable[[int, int], None]:
+        """What a stage calls with (done, in all)."""
+        task, shown, begun = None, 0, time.monotonic()
+
+        def update(done: int, total: int) -> None:
+            nonlocal task, shown
+            if task is None:
+                task = self._bars.add_task(name, total=total)
+            self._bars.update(task, completed=done, total=total)
+            tenth = 10 * done // max(1, total)
+            if self._lines and tenth > shown and total > LINES_FROM:
+                shown = tenth
+                left = (time.monotonic() - begun) / done * (total - done)
+                print(f"{name}: {done} of {total}, about {left:.0f} s left", file=sys.stderr, flush=True)
+
+        return update
 
 
 def _release() -> PageSet:
@@ -88,8 +163,66 @@ def _shown(value: float | None, factor: float = 1.0) -> str:
     return "not scored" if value is None else f"{value * factor:.3f}"
 
 
-def print_report(document: Mapping[str, Any]) -> None:
-    """One table of the leaderboard parts, then what a reader must know about them."""
+def parsed_where(pairs: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE pairs of --where."""
+    for pair in pairs:
+        if "=" not in pair:
+            raise UsageError(
+                f"--where {pair}: expected NAME=VALUE", hint="For example --where language=english."
+            )
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def refuse_method(name: str) -> None:
+    """The official `no_split` is broken in v1.6; nothing here verifies `simple_match`."""
+    if name != "quick_match":
+        why = {"no_split": "it is broken in the official v1.6", "simple_match": "it is not verified here"}
+        raise UsageError(
+            f"--match {name}: {why.get(name, 'no such method')}",
+            hint="Use quick_match, the official default.",
+        )
+
+
+def refuse_too_many_errors(document: Mapping[str, Any], max_errors: float) -> None:
+    """Exit code 3 where more pages than allowed were not scored as given."""
+    lost, pages = document["pages_not_scored_as_given"], document["pages"]
+    if lost > max_errors * pages:
+        raise NotComparableError(
+            f"{lost} of {pages} pages have no readable prediction, --max-errors {max_errors:g} allows fewer",
+            hint="Add the missing files, or allow more with --max-errors.",
+        )
+
+
+def write_tables(
+    document: Mapping[str, Any],
+    *,
+    by: Sequence[str],
+    markdown: Path | None,
+    csv: Path | None,
+    official: Path | None,
+    name: str,
+) -> list[ResultTable]:
+    """Write what was asked for; the tables by attribute, to be shown."""
+    tables = [table for attribute in by for table in tables_by(document, attribute)]
+    row = leaderboard(document, name=name)
+    try:
+        if markdown is not None:
+            markdown.write_text("\n".join(map(as_markdown, [row, *tables])), encoding="utf-8")
+        if csv is not None:
+            csv.write_text(as_csv(page_table(document)), encoding="utf-8")
+        if official is not None:
+            official.mkdir(parents=True, exist_ok=True)
+            for file, content in official_files(document, name=name).items():
+                (official / file).write_bytes(encode(content))
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename}: cannot be written: {error.strerror}", hint="Name a place you may write to."
+        ) from error
+    return tables
+
+
+def print_report(document: Mapping[str, Any], tables: Sequence[ResultTable] = ()) -> None:
+    """One table of the leaderboard parts and `tables`, then what a reader must know about them."""
     console = Console()
     summary = document["summary"]
     console.print(report_title(document), markup=False, highlight=False, soft_wrap=True, style="bold")
@@ -108,6 +241,13 @@ def print_report(document: Mapping[str, Any]) -> None:
     denominator = document["page_denominators"]["display_formula"]["Edit_dist"]
     table.add_row(found[FORMULA].label, _shown(edit), found[FORMULA].direction, str(denominator))
     console.print(table)
+    for extra in tables:
+        shown = Table(title=extra.title, title_justify="left")
+        for number, heading in enumerate(extra.columns):
+            shown.add_column(heading, justify="right" if number else "left")
+        for row in extra.rows:
+            shown.add_row(*row)
+        console.print(shown)
     for line in report_notes(document):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -126,17 +266,16 @@ def report_notes(document: Mapping[str, Any]) -> list[str]:
         exact, board = summary["overall_notebook"], summary["overall_leaderboard"]
         notes = [f"Overall {exact:.4f} unrounded, {board:.3f} from rounded parts as on the leaderboard."]
     notes += _cdm_notes(document.get("cdm"))
-    missing = document["pages_without_prediction"]
-    if missing:
-        notes.append(f"{len(missing)} of {document['pages']} pages have no prediction and count as empty.")
-    for page, reason in document["crashed_predictions"].items():
-        notes.append(f"{page}: scored as empty: {reason}")
+    notes += missing_notes(document)
     latex = document["latex_tables"]
     if latex["unconverted"]:
         notes.append(
             f"{latex['unconverted']} of {latex['in_predictions']} LaTeX tables could not be converted and "
-            "count as empty (LaTeXML does the conversion: apt install latexml)."
+            "count as empty."
         )
+    notes += [_note_line(note) for note in document["notes"][:NOTES_SHOWN]]
+    if len(document["notes"]) > NOTES_SHOWN:
+        notes.append(f"... and {len(document['notes']) - NOTES_SHOWN} more such notes in the JSON (notes).")
     if document["clock_limits"]:
         notes.append(
             f"{len(document['clock_limits'])} places where the official time limits could have changed the "
@@ -152,6 +291,39 @@ def report_notes(document: Mapping[str, Any]) -> list[str]:
     return notes
 
 
+def missing_notes(document: Mapping[str, Any]) -> list[str]:
+    """Pages without a prediction and files without a page: the first three by name, and what may be meant."""
+    missing, unused = document["pages_without_prediction"], document["unused_files"]
+    notes = []
+    if missing:
+        nearest = document["nearest_files"]
+        first = [
+            f"{page} (nearest file: {nearest[page]})" if page in nearest else page
+            for page in missing[:NAMES_SHOWN]
+        ]
+        notes.append(
+            f"{len(missing)} of {document['pages']} pages have no prediction and count as empty: "
+            f"{_and_more(first, len(missing))}."
+        )
+    if unused:
+        notes.append(
+            f"{len(unused)} files belong to no page and are not used: "
+            f"{_and_more(unused[:NAMES_SHOWN], len(unused))}."
+        )
+    return notes
+
+
+def _and_more(first: Sequence[str], total: int) -> str:
+    more = f" and {total - len(first)} more" if total > len(first) else ""
+    return ", ".join(first) + more
+
+
+def _note_line(note: Mapping[str, Any]) -> str:
+    value = f" is {note['value']:.3f}" if "value" in note else ""
+    step = f" {note['next_step']}" if note.get("next_step") else ""
+    return f"{note['page']}, {note['element']}{value}: {note['reason']}.{step}"
+
+
 def _cdm_notes(cdm: Mapping[str, Any] | None) -> list[str]:
     """Why CDM is missing and what to install, or how many formulas did not render."""
     if cdm is None:
@@ -159,7 +331,7 @@ def _cdm_notes(cdm: Mapping[str, Any] | None) -> list[str]:
     if not cdm["available"]:
         return [f"CDM is not scored: {cdm['reason']}. {cdm['hint']}"]
     failed = cdm["failed"]
-    return [f"{len(failed)} formulas show nothing on one side; see cdm.failed."] if failed else []
+    return [f"{len(failed)} formulas show nothing on one side."] if failed else []
 
 
 def print_verification(reports: Mapping[str, KindReport], *, as_json: bool) -> None:

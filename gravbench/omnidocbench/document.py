@@ -8,9 +8,18 @@ from typing import Any
 
 from gravbench.metrics import repetition
 from gravbench.metrics.formula_tree import formula_tree_score
-from gravbench.omnidocbench.aggregate import ELEMENTS, TABLE_SIGNATURE, ElementScores, aggregate, overall
+from gravbench.omnidocbench.aggregate import (
+    ELEMENTS,
+    TABLE_SIGNATURE,
+    ElementScores,
+    aggregate,
+    overall,
+    page_labels,
+)
 from gravbench.omnidocbench.evaluation import Evaluation
 from gravbench.omnidocbench.metric_table import METRICS
+from gravbench.omnidocbench.page_scores import notes_of, scores_of
+from gravbench.scorers.contract import Note
 
 SCHEMA = "gravbench.omnidoc/1"
 SUMMARY_METRICS = (
@@ -62,6 +71,35 @@ def summarize(scores: Mapping[str, ElementScores]) -> dict[str, Any]:
     }
 
 
+def _labels(evaluation: Evaluation) -> dict[str, dict[str, int]]:
+    """Page attribute -> label that its pages count under -> number of pages."""
+    found: dict[str, dict[str, int]] = {}
+    for page in evaluation.pages:
+        for name, value in page.attributes.items():
+            for label in page_labels({name: value}):
+                counts = found.setdefault(name, {})
+                counts[label] = counts.get(label, 0) + 1
+    return found
+
+
+def _page_values(evaluation: Evaluation) -> dict[str, dict[str, float | None]]:
+    """Page -> what it adds to each official average; None where it has no such element."""
+    unrendered = None if evaluation.cdm_scored else Note(element="page", reason="not asked for")
+    return {
+        page.image: {score.metric: score.value for score in scores_of(page, result, unrendered=unrendered)}
+        for page, result in zip(evaluation.pages, evaluation.results, strict=True)
+    }
+
+
+def _notes(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """What a reader must know of single elements: page, element, value, reason, next step."""
+    return [
+        {"page": result.image, **note.model_dump(exclude_defaults=True)}
+        for result in evaluation.results
+        for note in notes_of(result, evaluation.outcomes)
+    ]
+
+
 def _surplus(evaluation: Evaluation) -> dict[str, Any]:
     return {
         result.image: {
@@ -104,6 +142,12 @@ def build_document(evaluation: Evaluation, *, inputs: Mapping[str, str]) -> dict
         "per_page": {element: scores[element].per_page for element in ELEMENTS},
         "page_denominators": {element: scores[element].denominators for element in ELEMENTS},
         "pages_without_prediction": sorted(evaluation.without_prediction),
+        "unused_files": list(evaluation.files.unused),
+        "nearest_files": dict(evaluation.files.nearest),
+        "pages_not_scored_as_given": len(evaluation.unscored),
+        "labels": _labels(evaluation),
+        "page_values": _page_values(evaluation),
+        "notes": _notes(evaluation),
         "crashed_predictions": {result.image: result.crash for result in results if result.crash},
         "table_errors": {result.image: list(result.errors) for result in results if result.errors},
         "latex_tables": {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+from rapidfuzz.distance import Levenshtein
 
 from gravbench.errors import DataError
 from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
@@ -15,6 +17,13 @@ from gravbench.omnidocbench.ground_truth import Page
 from gravbench.omnidocbench.matching.lines import Row
 from gravbench.omnidocbench.page_scorer import PageResult, PageScorer
 
+if TYPE_CHECKING:
+    from gravbench.omnidocbench.cdm import CdmResult
+
+MAX_PREDICTION_BYTES = 32 * 1024 * 1024
+"""Of one Markdown file: a thousand times a dense page."""
+NAME_SIMILARITY = 0.6
+MAX_NAME_PAIRS = 2_000_000
 PAGES_PER_TASK = 8
 PAGES_PER_JOB = 24
 """A further process is started for every so many pages; below that starting it costs more than it saves."""
@@ -25,17 +34,7 @@ Progress = Callable[[int, int], None]
 """Called with (pages done, pages in all)."""
 
 
-class CdmOutcome(Protocol):
-    """CDM of one pair: F1, 0..1, and why it is 0 where that has a reason."""
-
-    @property
-    def f1(self) -> float: ...
-
-    @property
-    def reason(self) -> str | None: ...
-
-
-CdmScorer = Callable[[Sequence[CdmPair]], Sequence[CdmOutcome]]
+CdmScorer = Callable[[Sequence[CdmPair]], "Sequence[CdmResult]"]
 """Scores formula pairs in order; of a pair with a second spelling the better F1 counts."""
 
 
@@ -47,6 +46,16 @@ class Evaluation:
     results: tuple[PageResult, ...]
     without_prediction: tuple[str, ...]
     cdm_scored: bool
+    files: FoundFiles = field(default_factory=lambda: FoundFiles(()))
+    outcomes: Mapping[int, CdmResult] = field(default_factory=dict)
+    """CDM of the formula rows that have a reason, by `id` of the row."""
+
+    @property
+    def unscored(self) -> tuple[str, ...]:
+        """Pages that count as empty for want of a readable prediction, or by an error of this scorer."""
+        broken = {r.image for r in self.results if r.internal_error or r.unreadable}
+        missing = set(self.without_prediction)
+        return tuple(page.image for page in self.pages if page.image in broken | missing)
 
     def rows(self, element: str) -> list[Row]:
         """Rows of `text_block`, `display_formula` or `table`, in page order."""
@@ -62,7 +71,8 @@ def _score_files(scorer: PageScorer, pages: Sequence[Page], files: Sequence[Path
     scored: list[PageResult] = []
     for page, file in zip(pages, files, strict=True):
         prediction = read_prediction(file)
-        scored.append(scorer.score(page, prediction.markdown, crash=prediction.crash))
+        result = scorer.score(page, prediction.markdown, crash=prediction.crash)
+        scored.append(replace(result, unreadable=True) if prediction.crash else result)
     return scored
 
 
@@ -108,7 +118,7 @@ def score_pages(
     return [result for _, results in sorted(parts.items()) for result in results]
 
 
-def add_cdm(rows: Sequence[Row], cdm_scorer: CdmScorer) -> None:
+def add_cdm(rows: Sequence[Row], cdm_scorer: CdmScorer) -> Sequence[CdmResult]:
     """Score formula rows by CDM; rows then show the spellings that were compared, as officially."""
     pairs: list[CdmPair] = []
     for row in rows:
@@ -118,8 +128,10 @@ def add_cdm(rows: Sequence[Row], cdm_scorer: CdmScorer) -> None:
         if alternative:
             row.cdm["pred_cdm_alt"] = cdm_spelling(alternative, fenced=True)
         pairs.append((row.cdm["gt_cdm"], row.cdm["pred_cdm"], row.cdm.get("pred_cdm_alt")))
-    for row, outcome in zip(rows, cdm_scorer(pairs), strict=True):
+    results = cdm_scorer(pairs)
+    for row, outcome in zip(rows, results, strict=True):
         row.metric["CDM"] = outcome.f1
+    return results
 
 
 def evaluate(
@@ -131,12 +143,16 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Evaluation:
     """Score a folder of predictions. Without `cdm_scorer` there is no CDM and so no Overall."""
-    files = locate(predictions, pages)
+    found = find_predictions(predictions, pages)
+    files = list(found.paths)
     results = score_pages(pages, files, jobs=jobs, progress=progress)
+    outcomes: dict[int, CdmResult] = {}
     if cdm_scorer:
-        add_cdm([row for result in results for row in result.formulas], cdm_scorer)
+        rows = [row for result in results for row in result.formulas]
+        scored = add_cdm(rows, cdm_scorer)
+        outcomes = {id(row): result for row, result in zip(rows, scored, strict=True) if result.reason}
     missing = tuple(page.image for page, file in zip(pages, files, strict=True) if file is None)
-    return Evaluation(tuple(pages), tuple(results), missing, cdm_scorer is not None)
+    return Evaluation(tuple(pages), tuple(results), missing, cdm_scorer is not None, found, outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +168,35 @@ def names_tried(image: str) -> tuple[str, ...]:
     stem = image[:-4]
     short = stem.replace(".pdf", "")
     return tuple(dict.fromkeys((f"{stem}.md", f"{short}.mmd", f"{short}.md", f"{image}.md")))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """File of each page (None: none), files that belong to no page, and what may have been meant."""
+
+    paths: tuple[Path | None, ...]
+    unused: tuple[str, ...] = ()
+    """Below the prediction folder, by name."""
+    nearest: Mapping[str, str] = field(default_factory=dict)
+    """Page without a prediction -> the unused file with the most similar name, where one is similar."""
+
+
+def find_predictions(folder: Path, pages: Sequence[Page]) -> FoundFiles:
+    """Files of `locate`, with names for those who look for what is missing."""
+    paths = locate(folder, pages)
+    used = {path for path in paths if path is not None}
+    there = sorted(path for path in folder.rglob("*") if path.is_file() and path not in used)
+    unused = tuple(str(path.relative_to(folder)) for path in there)
+    missing = [page.image for page, path in zip(pages, paths, strict=True) if path is None]
+    nearest: dict[str, str] = {}
+    if len(missing) * len(unused) <= MAX_NAME_PAIRS:
+        for image in missing:
+            stem = names_tried(image)[0].removesuffix(".md").lower()
+            alike = [(Levenshtein.normalized_similarity(stem, Path(n).stem.lower()), n) for n in unused]
+            best = max(alike, default=(0.0, ""), key=lambda pair: pair[0])
+            if best[0] >= NAME_SIMILARITY:
+                nearest[image] = best[1]
+    return FoundFiles(tuple(paths), unused, nearest)
 
 
 def locate(folder: Path, pages: Sequence[Page]) -> list[Path | None]:
@@ -185,6 +230,10 @@ def read_prediction(path: Path | None) -> Prediction:
     if path is None:
         return Prediction(None)
     try:
+        size = path.stat().st_size
+        if size > MAX_PREDICTION_BYTES:
+            limit = f"expected at most {MAX_PREDICTION_BYTES:,}"
+            return Prediction(None, f"its file has {size:,} bytes, {limit}; it was not read")
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         return Prediction(

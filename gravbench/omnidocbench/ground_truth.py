@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gravbench.errors import DataError
+from gravbench.errors import DataError, UsageError
 from gravbench.omnidocbench.formulas.split import split_formula
 
 TEXT_CATEGORIES = (
@@ -275,6 +276,40 @@ def read_annotations(path: Path) -> list[Any]:
     if not data:
         raise DataError(f"{path}: the list of pages is empty, so there is nothing to score")
     return data
+
+
+def chosen_pages(pages: Sequence[Any], *, globs: Sequence[str], where: Mapping[str, str]) -> list[Any]:
+    """Page objects whose image name fits one of `globs` and whose attributes have all values of `where`.
+
+    No glob fits all. `where` is the official `filter`; of a list attribute one member must be equal. A choice
+    that leaves no page is a `UsageError`, as is an attribute that no page has.
+    """
+    known: set[str] = set()
+    kept = []
+    for page in pages:
+        info = page.get("page_info") if isinstance(page, dict) else None
+        info = info if isinstance(info, dict) else {}
+        attributes = info.get("page_attribute") or {}
+        known |= set(attributes)
+        name = str(info.get("image_path", "")).rsplit("/", 1)[-1]
+        fits = not globs or any(fnmatchcase(name, glob) for glob in globs)
+        if fits and all(_has(attributes.get(key), value) for key, value in where.items()):
+            kept.append(page)
+    unknown = [name for name in where if name not in known]
+    if unknown:
+        raise UsageError(
+            f"--where {unknown[0]}={where[unknown[0]]}: no page has this attribute",
+            hint=f"Attributes of these pages: {', '.join(sorted(known)) or 'none'}.",
+        )
+    if not kept:
+        raise UsageError(
+            f"no page of {len(pages)} is left by --pages and --where", hint="Choose less narrowly."
+        )
+    return kept
+
+
+def _has(found: Any, value: str) -> bool:
+    return value in map(str, found) if isinstance(found, list) else str(found) == value
 
 
 def read_pages(pages: Sequence[Any], *, source: str) -> list[Page]:

@@ -81,6 +81,8 @@ class PageResult:
     """Why each LaTeX table that counts as empty does so, in page order."""
     crash: str | None = None
     """Why the page is scored as empty: what ends the official scorer on it, or an error of ours."""
+    unreadable: bool = False
+    """The prediction file could not be read; the page is scored as empty."""
     internal_error: bool = False
     """`crash` is an error of this scorer: exception, place and text."""
 

@@ -7,7 +7,7 @@ TEDS and CDM, where a page that owns a table or formula without a row counts 0).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from gravbench.omnidocbench.metric_table import (
 from gravbench.scorers.contract import Answer, Note, Sample, Score, Scored, Scorer
 
 if TYPE_CHECKING:
+    from gravbench.omnidocbench.cdm import CdmResult
     from gravbench.omnidocbench.cdm.rows import Cdm
     from gravbench.omnidocbench.ground_truth import Page
     from gravbench.omnidocbench.matching.lines import Row
@@ -65,12 +66,12 @@ class OmniDocBenchScorer(Scorer):
                 if key not in results:
                     page = page or read_page(_annotation(sample), 0, source=_image_name(sample))
                     results[key] = page, scorer.score(page, key[1])
-        reasons: dict[int, str] = {}
+        reasons: Mapping[int, CdmResult] = {}
         if available:
             rows = [row for _, result in results.values() for row in result.formulas]
             add_cdm(rows, renderer.score)
             found = zip(rows, renderer.results, strict=True)
-            reasons = {id(row): outcome.reason for row, outcome in found if outcome.reason}
+            reasons = {id(row): outcome for row, outcome in found if outcome.reason}
         unrendered = None if available else _unavailable(renderer)
         scores = {
             key: scores_of(*result, unrendered=unrendered, reasons=reasons) for key, result in results.items()
@@ -103,11 +104,15 @@ class OmniDocBenchScorer(Scorer):
 
 
 def scores_of(
-    page: Page, result: PageResult, *, unrendered: Note | None = None, reasons: dict[int, str] | None = None
+    page: Page,
+    result: PageResult,
+    *,
+    unrendered: Note | None = None,
+    reasons: Mapping[int, CdmResult] | None = None,
 ) -> list[Score]:
     """What one scored page adds to each official average. `unrendered` says why there is no CDM at all;
     `reasons` why a formula row, by its `id`, did not render."""
-    crash = () if result.crash is None else (Note(element="page", reason=f"scored as empty: {result.crash}"),)
+    crash = _crash_notes(result)
     order: tuple[float | None, dict[str, float]] = (None, {})
     if result.order is not None and result.order.upper:
         edits = result.order.edits
@@ -126,6 +131,7 @@ def scores_of(
     ]
 
 
+MACHINE_STEP = "Mend the TeX installation (gravbench doctor) and score again."
 TEDS_ROW, TEDS_S_ROW = "TEDS", "TEDS_structure_only"
 
 
@@ -136,34 +142,68 @@ def _score(
     return Score(metric=metric, value=value, counts=counts, reason=reason, notes=tuple(notes))
 
 
-def _cdm_score(page: Page, result: PageResult, unrendered: Note | None, reasons: dict[int, str]) -> Score:
+def _cdm_score(
+    page: Page, result: PageResult, unrendered: Note | None, reasons: Mapping[int, CdmResult]
+) -> Score:
     if unrendered is not None:
         return Score(metric=FORMULA_CDM, value=None, reason=f"{unrendered.reason}; {unrendered.next_step}")
-    notes = [
-        Note(element=f"formula {row.gt_idx[0]}", value=row.metric["CDM"], reason=reasons[id(row)])
-        for row in result.formulas
-        if id(row) in reasons and row.gt_idx
-    ]
+    notes = _formula_notes(result, reasons)
     return _score(
         FORMULA_CDM, *_page_mean(result.formulas, "CDM", owner=page.owns_formula), notes=notes
     )  # fmt: skip
 
 
+def notes_of(result: PageResult, reasons: Mapping[int, CdmResult]) -> list[Note]:
+    """All notes of a page; `reasons` as in `scores_of`."""
+    return [*_crash_notes(result), *_table_notes(result), *_formula_notes(result, reasons)]
+
+
+def _crash_notes(result: PageResult) -> tuple[Note, ...]:
+    return () if result.crash is None else (Note(element="page", reason=f"scored as empty: {result.crash}"),)
+
+
+def _formula_notes(result: PageResult, reasons: Mapping[int, CdmResult]) -> list[Note]:
+    return [
+        Note(
+            element=f"formula {row.gt_idx[0]}",
+            value=row.metric["CDM"],
+            reason=str(reasons[id(row)].reason),
+            next_step=MACHINE_STEP if reasons[id(row)].machine else "",
+            machine=reasons[id(row)].machine,
+        )
+        for row in result.formulas
+        if id(row) in reasons and row.gt_idx
+    ]
+
+
+_TEDS_FAULTS = {
+    "ValueError": "a colspan or rowspan is no whole number (ValueError)",
+    "ZeroDivisionError": "both tables are empty (ZeroDivisionError)",
+    "ParserError": "nothing to parse (ParserError)",
+    "NodeBudget": "too many nodes, it would run into its time limit",
+}
+
+
 def _table_notes(result: PageResult) -> list[Note]:
     """Tables that the official scorer fails on, that it cannot convert, or that it might have given up on."""
     notes = [
-        Note(element=element, value=0.0, reason=f"the official scorer fails on this pair: {why}")
+        Note(
+            element=element,
+            value=0.0,
+            reason=f"the official scorer fails on this pair: {_TEDS_FAULTS.get(why, why)}",
+        )
         for element, _, why in (error.partition(": ") for error in result.errors)
     ]
-    if result.unconverted_latex_tables:
-        notes.append(
-            Note(
-                element="page",
-                reason=f"{result.unconverted_latex_tables} of {result.latex_tables} LaTeX tables could not "
-                "be converted and count as empty",
-                next_step="The official scorer converts them with LaTeXML.",
-            )
+    notes += [
+        Note(
+            element=f"predicted LaTeX table {number}",
+            value=0.0,
+            reason=f"not converted, counts as empty: {found.reason}",
+            next_step=found.next_step,
+            machine=not found.final,
         )
+        for number, found in enumerate(result.unconverted)
+    ]
     return notes
 
 

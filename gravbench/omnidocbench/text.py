@@ -240,7 +240,7 @@ def is_broken_latex(text: str, *, table: bool = False) -> bool:
 
 @lru_cache(maxsize=1)
 def _pylatexenc() -> tuple[Any, LatexNodes2Text]:
-    """What macros take, and the converter: each costs as much to build as a page to score. Warnings are off."""
+    """What macros take, and the converter: each costs a page to build. Warnings are off."""
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     return get_default_latex_context_db(), LatexNodes2Text()

@@ -85,6 +85,8 @@ class Note(Record):
     value: float | None = None
     reason: str
     next_step: str = ""
+    machine: bool = False
+    """A fault of this machine, not of the answer: a stored score with such a note is made again."""
 
 
 class Sample(Protocol):

@@ -171,6 +171,8 @@ def _fits(
 ) -> bool:
     """Whether these are all metrics of the task, each as this machine would compute it."""
     wanted = {m.name: signatures[m.name] for m in scorer.metrics if task in m.tasks and not m.parts}
+    if any(note.machine for scores in found for score in scores for note in score.notes):
+        return False
     return all({s.metric: s.signature for s in scores} == wanted for scores in found)
 
 

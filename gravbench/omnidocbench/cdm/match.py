@@ -12,9 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
+from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.omnidocbench.cdm.raster import Box, Boxes
 
 SEED = 2026
@@ -172,15 +171,18 @@ def _position_cost(gt: Glyphs, pred: Glyphs) -> NDArray[np.float64]:
         / np.array([glyphs.width, glyphs.height, glyphs.width, glyphs.height])
         for glyphs in (gt, pred)
     ]
-    distance: NDArray[np.float64] = cdist(*sides, "minkowski", p=1) / 4
-    return distance
+    distance = np.zeros((len(gt.boxes), len(pred.boxes)))
+    for one, other in zip(sides[0].T, sides[1].T, strict=True):
+        distance += np.abs(np.subtract.outer(one, other))
+    return distance / 4
 
 
 def _order_cost(gt: int, pred: int) -> NDArray[np.float64]:
     """[gt, pred]: difference of the positions in the token lists, relative to the longer one."""
     longer = max(gt, pred)
-    steps = [np.arange(count).reshape(-1, 1) / longer for count in (gt, pred)]
-    distance: NDArray[np.float64] = cdist(*steps, "minkowski", p=1)
+    distance: NDArray[np.float64] = np.abs(
+        np.subtract.outer(np.arange(gt) / longer, np.arange(pred) / longer)
+    )
     return distance
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,17 @@ class Cdm:
     status: CdmToolStatus
     cache_dir: Path
     workers: int = 1
+    progress: Callable[[int, int], None] | None = None
+    """Called with (renderings done, renderings in all)."""
     results: list[CdmResult] = field(default_factory=list)
     """What the latest call of `score` found, in its order."""
 
     def score(self, pairs: Sequence[Spelling]) -> Sequence[CdmResult]:
         """CDM of formula pairs in order; see `score_pairs`."""
         wanted = [CdmPair(*pair) for pair in pairs]
-        self.results = score_pairs(wanted, cache_dir=self.cache_dir, workers=self.workers)
+        self.results = score_pairs(
+            wanted, cache_dir=self.cache_dir, workers=self.workers, progress=self.progress
+        )
         return self.results
 
     def check(self, case: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,8 +70,8 @@ class Cdm:
 
 
 def find_cdm(cache_dir: Path, *, workers: int = 1) -> Cdm:
-    """Check the tools by rendering known pairs, once; takes about a second."""
-    return Cdm(check_tools(), cache_dir, workers)
+    """Check the tools by rendering known pairs; takes about a second, and once for an installation."""
+    return Cdm(check_tools(memo_dir=cache_dir), cache_dir, workers)
 
 
 def spelling_of(case: Mapping[str, Any]) -> Spelling:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,7 +21,14 @@ from gravbench.omnidocbench.cdm.match import Counts, Glyphs, match, visible
 from gravbench.omnidocbench.cdm.raster import Boxes
 from gravbench.omnidocbench.cdm.render import Engine, Rendering, Source, render
 from gravbench.omnidocbench.cdm.tokenise import Tokenised, tokenise
-from gravbench.omnidocbench.cdm.tools import Limits, Tools, find_tools, install_command, missing_packages
+from gravbench.omnidocbench.cdm.tools import (
+    Limits,
+    Tools,
+    find_tools,
+    install_command,
+    installation,
+    missing_packages,
+)
 from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
 
 RECIPE = "2"
@@ -60,7 +67,13 @@ class CdmResult:
     reason: str | None = None
     flags: tuple[str, ...] = ()
     """`alt`: the second prediction counted. `raw-gt`, `raw-pred`: rendered as written because it cannot be
-    parsed. `limit: ...`: ended by that limit, so another machine may see more."""
+    parsed. `limit: ...`: ended by that limit, so another machine may see more. `machine`: a side could not be
+    rendered for a fault of this machine."""
+
+    @property
+    def machine(self) -> bool:
+        """A fault of this machine made it what it is; mended, the same pair may score otherwise."""
+        return "machine" in self.flags
 
 
 def signature(tools: Tools) -> str:
@@ -77,6 +90,7 @@ def score_pairs(
     search_path: str | None = None,
     limits: Limits | None = None,
     max_cache_bytes: int = DEFAULT_MAX_BYTES,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[CdmResult]:
     """CDM of every pair, in order. One formula that fails costs only itself and carries its reason.
 
@@ -84,6 +98,7 @@ def score_pairs(
         cache_dir: shared by any number of processes; may be deleted at any time.
         workers: rendering jobs at a time; results do not depend on it.
         search_path: where to look for pdflatex and gs instead of PATH.
+        progress: called with (renderings done, renderings in all) as jobs end.
 
     Raises:
         EngineError: a program is missing; the hint is the command that installs it.
@@ -91,7 +106,7 @@ def score_pairs(
     tools = find_tools(search_path=search_path, memo_dir=cache_dir)
     cache = Cache(cache_dir, max_bytes=max_cache_bytes)
     engine = Engine(tools.pdflatex, tools.gs, limits or Limits())
-    scorer = _Scorer(engine, cache, signature(tools), workers)
+    scorer = _Scorer(engine, cache, f"{signature(tools)} {installation(tools)}", workers, progress)
     results = scorer.score(pairs)
     if cache.written:
         cache.trim()
@@ -113,6 +128,7 @@ class _Scorer:
     cache: Cache
     signature: str
     workers: int
+    progress: Callable[[int, int], None] | None = None
     sides: dict[str, _Side] = field(default_factory=dict)
     renderings: dict[Source, Rendering] = field(default_factory=dict)
 
@@ -151,15 +167,19 @@ class _Scorer:
             try:
                 with ThreadPoolExecutor(max(1, self.workers)) as pool:
                     jobs = [pool.submit(self._render_chunk, chunk, scratch) for chunk in chunks]
-                    for job in jobs:
+                    done = 0
+                    for job, chunk in zip(jobs, chunks, strict=True):
                         job.result()
+                        done += len(chunk)
+                        if self.progress:
+                            self.progress(done, len(unknown))
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def _render_chunk(self, chunk: Sequence[Source], scratch: Path) -> None:
         for source, rendering in zip(chunk, render(chunk, engine=self.engine, scratch=scratch), strict=True):
             self.renderings[source] = rendering
-            if rendering.lasting:
+            if rendering.boxes is not None and rendering.lasting:
                 self.cache.put(self._rendering_key(source), orjson.dumps(asdict(rendering)))
 
     # --- matching ----------------------------------------------------------------------------------------
@@ -171,7 +191,7 @@ class _Scorer:
             other = self._score_formulas(gt, alternative)
             if other.f1 > best.f1:
                 best = CdmResult(**{**_fields(other), "flags": tuple(sorted((*other.flags, "alt")))})
-        if all(self._is_lasting(formula) for formula in (gt, *preds)):
+        if all(self._is_drawn(formula) for formula in (gt, *preds)):
             self.cache.put(self._pair_key(pair), orjson.dumps(_fields(best)))
         return best
 
@@ -189,8 +209,10 @@ class _Scorer:
             problem = rendering.problem or (None if seen and seen.tokens else "no visible token")
             if problem and reason is None:
                 reason = f"{name}: {problem}"
-            if formula and not side.tokenised.ok:
+            if formula and side.tokenised.raw:
                 flags.append(f"raw-{name}")
+            if not rendering.lasting:
+                flags.append("machine")
             if rendering.limit:
                 flags.append(f"limit: {rendering.limit}")
         counts = match(*glyphs)
@@ -201,8 +223,10 @@ class _Scorer:
             return Rendering(None, side.problem)
         return self.renderings[side.source]
 
-    def _is_lasting(self, formula: str) -> bool:
-        return self._rendering(self.sides[formula]).lasting
+    def _is_drawn(self, formula: str) -> bool:
+        """Only what was drawn is kept: whatever went wrong may go right on the same machine, mended."""
+        rendering = self._rendering(self.sides[formula])
+        return rendering.boxes is not None and rendering.lasting
 
     # --- cache -------------------------------------------------------------------------------------------
 
@@ -285,14 +309,25 @@ class CdmToolStatus:
     signature: str | None = None
 
 
-def check_tools(*, search_path: str | None = None, limits: Limits | None = None) -> CdmToolStatus:
-    """Find the tools and render the known pairs. Never raises; takes about a second."""
+def check_tools(
+    *, search_path: str | None = None, limits: Limits | None = None, memo_dir: Path | None = None
+) -> CdmToolStatus:
+    """Find the tools and render the known pairs. Never raises; takes about a second.
+
+    With `memo_dir` a passed check is remembered there until the installation changes; a failed one is not.
+    """
     try:
-        tools = find_tools(search_path=search_path)
+        tools = find_tools(search_path=search_path, memo_dir=memo_dir)
     except EngineError as error:
         return CdmToolStatus(False, error.message, error.hint, _packages_of(error))
     versions = tuple(sorted(tools.versions.items()))
-    reason = _rendering_fault(search_path, limits)
+    memo = Cache(memo_dir) if memo_dir else None
+    passed = digest_key("check", signature(tools), installation(tools))
+    reason = None
+    if memo is None or memo.get(passed) is None:
+        reason = _rendering_fault(search_path, limits)
+        if reason is None and memo is not None:
+            memo.put(passed, b"passed")
     if reason is None:
         return CdmToolStatus(True, versions=versions, signature=signature(tools))
     absent = missing_packages(tools)

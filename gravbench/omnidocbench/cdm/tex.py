@@ -23,6 +23,7 @@ _UNTRUSTED = (
 )
 """What happens after one of these differs from what the official document shows."""
 _OVERFULL = ("Overfull \\hbox", "Overfull \\vbox")
+_INSTALLATION_FAULTS = ("pdfTeX error", "mktexpk", "mktextfm", "kpathsea", "can't find", "I can't find file")
 NO_SPACE = "no space left for pdflatex"
 
 
@@ -110,7 +111,7 @@ def run_solo(
     pdf = _complete_pdf(folder / "solo.pdf")
     overfull = any(sign in log for sign in _OVERFULL)
     problem = None if pdf else _why_no_pdf(log, finished)
-    accident = finished.stopped is not None or problem == NO_SPACE
+    accident = finished.stopped is not None or problem == NO_SPACE or _is_installation_fault(problem)
     return SoloRun(pdf, overfull, problem, finished.stopped, lasting=not accident)
 
 
@@ -171,6 +172,10 @@ def _why_no_pdf(log: str, finished: Finished) -> str:
         return f"pdflatex ended by {finished.stopped}"
     if "No space left" in log or "No space left" in finished.errors(65536):
         return NO_SPACE
+    said = finished.output().splitlines() + finished.errors(65536).splitlines() + log.splitlines()
+    fault = next((line.strip() for line in said if _is_installation_fault(line)), None)
+    if fault:
+        return f"the TeX installation failed: {fault}"
     errors = [line for line in log.splitlines() if line.startswith("! ")]
     spoken = [
         *errors[:1],
@@ -178,6 +183,11 @@ def _why_no_pdf(log: str, finished: Finished) -> str:
         f"exit status {finished.returncode}",
     ]
     return f"pdflatex made no page: {spoken[0]}"
+
+
+def _is_installation_fault(problem: str | None) -> bool:
+    """pdfTeX's own errors are of files and fonts that are not there; those of a formula begin with `! `."""
+    return problem is not None and any(sign in problem for sign in _INSTALLATION_FAULTS)
 
 
 def _text(path: Path, limit: int = 16_000_000) -> str:

@@ -49,6 +49,8 @@ class Tokenised:
     painted: Painted | None
     template: Template
     problem: str | None = None
+    raw: bool = False
+    """The source itself is used, as it was refused or could not be parsed."""
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -66,8 +68,8 @@ def tokenise(formula: str) -> Tokenised:
         normalized = normalise(text)
         painted = paint(normalized)
     except (ValueError, IndexError, RecursionError) as error:
-        return Tokenised(ok, text, None, None, template, f"{type(error).__name__}: {error}")
-    return Tokenised(ok, text, normalized, painted, template)
+        return Tokenised(ok, text, None, None, template, f"{type(error).__name__}: {error}", not first)
+    return Tokenised(ok, text, normalized, painted, template, raw=not first)
 
 
 def _prepare(formula: str) -> tuple[Template, str]:

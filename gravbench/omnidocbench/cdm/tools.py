@@ -16,6 +16,8 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 
 from gravbench.errors import EngineError
@@ -114,6 +116,31 @@ def _identity(programs: Mapping[str, Path]) -> str:
     return hashlib.sha256(
         json.dumps([[path, stat.st_size, stat.st_mtime_ns, stat.st_ino] for path, stat in stats]).encode()
     ).hexdigest()
+
+
+_TREES = (
+    *("/usr/share/texmf", "/usr/share/texlive/texmf-dist", "/usr/local/share/texmf", "/var/lib/texmf"),
+    "/etc/texmf",
+)
+_LISTS = ("ls-R", "fonts/map/pdftex/updmap/pdftex.map", "web2c/pdftex/pdflatex.fmt")
+_LIBRARIES = ("pylatexenc", "numpy", "scipy", "pillow")
+
+
+@lru_cache(maxsize=8)
+def installation(tools: Tools) -> str:
+    """Digest of all a rendering depends on: programs, lists of files of TeX's trees, fonts, libraries.
+
+    Not part of a signature: it says when a stored rendering must be made again, not that scores differ.
+    """
+    own = tools.pdflatex.resolve().parent
+    trees = [Path(tree) for tree in _TREES] + [own.parents[1] / "texmf-dist", own.parents[1] / "texmf-var"]
+    seen = [_identity({"pdflatex": tools.pdflatex, "gs": tools.gs})]
+    for path in (tree / name for tree in trees for name in _LISTS):
+        with contextlib.suppress(OSError):
+            stat = path.stat()
+            seen.append(f"{path} {stat.st_size} {stat.st_mtime_ns}")
+    seen += [f"{name} {version(name)}" for name in _LIBRARIES]
+    return hashlib.sha256("\n".join(seen).encode()).hexdigest()
 
 
 def _version(program: Path) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
+from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.metrics.edit_distance import edit_distance, normalized_distance
 from gravbench.omnidocbench.formulas.assignments import (
     RESCUED,

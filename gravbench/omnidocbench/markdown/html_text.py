@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-from bs4 import BeautifulSoup, ParserRejectedMarkup
-from bs4.element import CData, NavigableString, PageElement, Tag
+from typing import TYPE_CHECKING
 
 from gravbench.omnidocbench.markdown.blocks import PredictionCrashError
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
+    from bs4.element import PageElement
 
 _DIV = re.compile(r"<(div|dir)\b", re.IGNORECASE)
 _DROPPED_TAGS = frozenset({"style", "script"})
@@ -35,6 +37,8 @@ def _shown_text(soup: BeautifulSoup) -> str:
 
     A block that already ends in a line end gets no second one. Iterative, so nesting depth costs nothing.
     """
+    from bs4.element import CData, NavigableString, Tag
+
     pieces: list[str] = []
     stack = [_Open("", iter(soup.contents))]
     blocks = [stack[0]]  # enclosing tags that are not inline, innermost last
@@ -68,6 +72,8 @@ def flattened(text: str) -> str:
     stripped = text.strip()
     if not _DIV.match(stripped) or "<table" in stripped.lower():
         return stripped
+    from bs4 import BeautifulSoup, ParserRejectedMarkup  # here and below: slow to import, and rarely needed
+
     try:
         soup = BeautifulSoup(stripped, "html.parser")
     except (ParserRejectedMarkup, ValueError) as error:
@@ -85,6 +91,8 @@ def cell_texts(table: str) -> list[str]:
     """
     if not _NOT_PLAIN.search(table) and not _ARITHMETIC.search(_TAG.sub("", table)):
         return []
+    from bs4 import BeautifulSoup, ParserRejectedMarkup
+
     try:
         soup = BeautifulSoup(table, "html.parser")
     except (ParserRejectedMarkup, ValueError):

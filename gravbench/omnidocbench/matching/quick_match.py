@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
+from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.metrics.edit_distance import (
     distance_matrix,
     has_close_window,

@@ -101,7 +101,7 @@ def _convert(source: str) -> Conversion:
         )
     if not latexml_available():
         return Conversion(
-            "", "latexmlc is not installed", "Install LaTeXML (Debian: latexml) and score again.", final=False
+            "", "LaTeX tables need latexmlc, which is not installed", "apt-get install latexml", final=False
         )
     output = _run_latexml(_TEMPLATE % source)
     if output is None:

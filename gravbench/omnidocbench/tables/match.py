@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
-from scipy.optimize import linear_sum_assignment
 
+from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.metrics.table_html import normalize_html_table
 
 

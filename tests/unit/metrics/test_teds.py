@@ -113,7 +113,6 @@ def test_nested_elements_count_in_the_denominator_but_not_in_the_tree() -> None:
         "<table>" * 20_000,
         "<table><colgroup>" * 20_000,
         "<table><tr><td a='" * 2000,
-        "<table><tr><td>&#" + "9" * 5000 + ";</td></tr></table>",
     ],
     ids=lambda text: ascii(text[:24]),
 )

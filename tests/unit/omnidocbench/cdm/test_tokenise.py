@@ -97,7 +97,7 @@ def test_first_normal_form(formula: str, tokenized: str) -> None:
 )
 def test_unbalanced_source_is_kept_as_it_is(formula: str) -> None:
     found = tokenise(formula)
-    assert not found.ok
+    assert (found.ok, found.raw) == (True, True)
     assert found.tokenized == formula
 
 

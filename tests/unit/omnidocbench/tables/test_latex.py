@@ -64,7 +64,7 @@ def test_without_latexml_a_table_is_empty_until_it_is_there(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not latexml_available()
     source = "\\begin{tabular}{l}a\\end{tabular}"
-    assert "latexmlc is not installed" in str(convert_latex_table(source).reason)
+    assert "latexmlc, which is not installed" in str(convert_latex_table(source).reason)
     fake_converter(tmp_path, 'echo "<table><td>now</td></table>" > table.html')
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     assert "<td>now</td>" in latex_to_html(source), "what a missing program prevented is tried again"
