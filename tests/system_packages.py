@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from oracles.official_cdm import imagemagick
@@ -13,7 +14,7 @@ from report_support import chromium
 
 from gravbench.omnidocbench.cdm import DEBIAN_PACKAGES
 from gravbench.omnidocbench.tables.latex import latexml_available
-from gravbench.workshop.synth.lettering import missing_fonts
+from gravbench.workshop.synth.lettering import HELDOUT_FACES, TRAIN_FACES
 
 
 def needs(what: str, packages: tuple[str, ...], *, here: bool) -> pytest.MarkDecorator:
@@ -21,7 +22,8 @@ def needs(what: str, packages: tuple[str, ...], *, here: bool) -> pytest.MarkDec
     return pytest.mark.skipif(not here, reason=f"not run: {what} missing; install {' '.join(packages)}")
 
 
-FONTS = tuple(sorted({face.package for face in missing_fonts()}))
+FACES = (*TRAIN_FACES, *HELDOUT_FACES)
+FONTS = tuple(sorted({face.package for face in FACES if not Path(face.path).is_file()}))
 
 needs_fonts = needs("fonts", FONTS, here=not FONTS)
 needs_tex = needs(

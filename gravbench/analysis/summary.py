@@ -358,9 +358,3 @@ def _inputs_sha(manifest: Manifest, pairs: Pairs, scores: Sequence[ScoreRecord])
 def _data(manifest: Manifest) -> dict[str, JsonValue] | None:
     value = manifest.protocol.get("data")
     return value if isinstance(value, dict) else None
-
-
-def _int(value: JsonValue) -> int:
-    if not isinstance(value, int):
-        raise ValueError(f"seed in the manifest is {value!r}, expected an integer")
-    return value

@@ -60,11 +60,6 @@ def run_options(**asked: Any) -> RunOptions:
     return options
 
 
-def threads_option() -> inspect.Parameter:
-    """`--threads` alone, for verbs that load a model without running a suite."""
-    return next(_parameter(*declared) for declared in declared_options() if declared[0] == "threads")
-
-
 def _parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter:
     low = next((mark.ge for mark in field.metadata if isinstance(mark, Ge)), None)
     high = next((mark.le for mark in field.metadata if isinstance(mark, Le)), None)

@@ -84,11 +84,6 @@ def is_unseen(font: str) -> bool:
     return any(face.name == font for face in HELDOUT_FACES)
 
 
-def missing_fonts() -> tuple[Face, ...]:
-    """Faces whose file is not installed; empty on a machine that can draw every crop."""
-    return tuple(face for face in TRAIN_FACES + HELDOUT_FACES if not Path(face.path).is_file())
-
-
 @dataclass(frozen=True, slots=True)
 class Pen:
     """A font file at a size in pixels."""
