@@ -59,7 +59,7 @@ def olmocr(
 ) -> None:
     """Score folders of Markdown files by the official olmOCR-Bench rules."""
     from gravbench.cli.output import print_json
-    from gravbench.olmocr.render_cache import default_cache_file
+    from gravbench.olmocr.rendering import default_cache_file
     from gravbench.olmocr.rules import Rules
     from gravbench.olmocr.scored_folders import ScoreOptions, encode, run_scoring
 

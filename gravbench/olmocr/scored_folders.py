@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gravbench.errors import UsageError
 from gravbench.olmocr.bench import Bench, candidate_folders, read_bench, read_candidate
-from gravbench.olmocr.chromium import ChromiumRenderer
 from gravbench.olmocr.document import (
     SCHEMA,
     Document,
@@ -17,10 +16,9 @@ from gravbench.olmocr.document import (
     differences,
     signature,
 )
-from gravbench.olmocr.katex import KatexRenderer
 from gravbench.olmocr.math_tests import Equations
-from gravbench.olmocr.render_cache import CachedRenderer
-from gravbench.olmocr.rendering import Renderer
+from gravbench.olmocr.renderers import ChromiumRenderer, KatexRenderer
+from gravbench.olmocr.rendering import CachedRenderer, Renderer
 from gravbench.olmocr.rules import Rules
 from gravbench.olmocr.scoring import Evaluation, Progress, Scorer
 from gravbench.olmocr.verdict import UnscoredError

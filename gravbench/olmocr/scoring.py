@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gravbench.olmocr.baseline import run_baseline
 from gravbench.olmocr.bench import Bench, Booked, Candidate, expected_file
-from gravbench.olmocr.marked_text import run_footnote, run_format
 from gravbench.olmocr.math_tests import Equations, run_math, wanted
 from gravbench.olmocr.page import PageText
 from gravbench.olmocr.records import (
@@ -21,7 +19,7 @@ from gravbench.olmocr.records import (
     TextTest,
 )
 from gravbench.olmocr.table_tests import run_table
-from gravbench.olmocr.text_tests import run_order, run_text
+from gravbench.olmocr.text_tests import run_baseline, run_footnote, run_format, run_order, run_text
 from gravbench.olmocr.verdict import OverLimitError, PageError, UnscoredError, Verdict
 
 PAGES_AT_ONCE = 64
@@ -112,10 +110,7 @@ class FolderNotes:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Outcomes in the bench's order. `lost_pdfs`.
-
-    PDFs without any file, each an error of its own officially.
-    """
+    """Outcomes in the bench's order. `lost_pdfs`: PDFs without any file, each an error of its own."""
 
     bench: Bench
     candidate: Candidate

@@ -11,8 +11,7 @@ from typing import Any
 
 from bs4.element import Tag
 
-from gravbench.olmocr.html_source import Visits, cell_text, has_tables, parse_html
-from gravbench.olmocr.tables import MAX_CELLS, markdown_rows
+from gravbench.olmocr.tables import MAX_CELLS, Visits, cell_text, has_tables, markdown_rows, parse_html
 from gravbench.olmocr.verdict import OverLimitError
 
 Place = tuple[int, int]

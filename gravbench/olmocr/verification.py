@@ -15,7 +15,6 @@ from rapidfuzz import fuzz
 
 from gravbench.errors import DataError
 from gravbench.olmocr.aggregate import official_interval
-from gravbench.olmocr.baseline import end_repeats
 from gravbench.olmocr.contained import Equation, bare_mathml, contained
 from gravbench.olmocr.document import CandidateResult
 from gravbench.olmocr.math_tests import Equations
@@ -28,6 +27,7 @@ from gravbench.olmocr.scored_folders import ScoreOptions, open_renderer, score_b
 from gravbench.olmocr.scoring import run_test
 from gravbench.olmocr.table_graph import html_graphs, markdown_graphs
 from gravbench.olmocr.tables import html_tables, markdown_tables
+from gravbench.olmocr.text_tests import end_repeats
 from gravbench.olmocr.verdict import PageError, TestRecordError, UnscoredError
 from gravbench.recorded_results import KindReport, differences, read_cases
 

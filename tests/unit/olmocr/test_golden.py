@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gravbench.errors import DataError
-from gravbench.olmocr import katex
-from gravbench.olmocr.chromium import find_chromium
+from gravbench.olmocr import renderers
+from gravbench.olmocr.renderers import find_chromium
 from gravbench.olmocr.verification import holds_olmocr_results, verify_olmocr
 from gravbench.recorded_results import KindReport
 
@@ -46,7 +46,7 @@ def test_chromium_renders_the_recorded_equations(tmp_path: Path) -> None:
 def test_without_a_javascript_engine_math_is_not_run_and_nothing_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(katex, "engine_missing", lambda: "no engine today")
+    monkeypatch.setattr(renderers, "engine_missing", lambda: "no engine today")
     reports = verify_olmocr(GOLDEN)
     assert not any(report.failed for report in reports.values())
     assert reports["math_pairs"].not_run == 600

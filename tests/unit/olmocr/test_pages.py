@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.olmocr.baseline import end_repeats, without_images
-from gravbench.olmocr.marked_text import marker_spans
 from gravbench.olmocr.math_tests import Equations
 from gravbench.olmocr.page import PageText, delimited_equations
 from gravbench.olmocr.records import read_test
 from gravbench.olmocr.rules import Rules, normalize
 from gravbench.olmocr.scoring import run_test
 from gravbench.olmocr.tables import html_tables
+from gravbench.olmocr.text_tests import end_repeats, marker_spans, without_images
 from gravbench.olmocr.verdict import OverLimitError, PageError, Verdict
 
 

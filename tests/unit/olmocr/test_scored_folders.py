@@ -10,13 +10,12 @@ from typer.testing import CliRunner
 
 from gravbench.cli.app import build_app
 from gravbench.errors import DataError, UsageError
-from gravbench.olmocr import katex
+from gravbench.olmocr import renderers
 from gravbench.olmocr.aggregate import official_interval
 from gravbench.olmocr.bench import PUBLIC_CATEGORIES, Bench, Booked, expected_file, read_bench, read_candidate
 from gravbench.olmocr.document import Document
 from gravbench.olmocr.records import BaselineTest
-from gravbench.olmocr.render_cache import CachedRenderer
-from gravbench.olmocr.rendering import Rejected, Rendered, Rendering, Span
+from gravbench.olmocr.rendering import CachedRenderer, Rejected, Rendered, Rendering, Span
 from gravbench.olmocr.rules import Rules
 from gravbench.olmocr.scored_folders import ScoreOptions, run_scoring
 
@@ -111,7 +110,7 @@ def test_half_of_two_repeats_is_not_passed_and_two_of_three_are(tmp_path: Path) 
 def test_without_a_javascript_engine_math_is_unscored_and_no_official_overall_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(katex, "engine_missing", lambda: "no engine today")
+    monkeypatch.setattr(renderers, "engine_missing", lambda: "no engine today")
     (candidate,) = _score(_bench(tmp_path), _predict(tmp_path / "mine", PAGES)).candidates
     assert (candidate.official.status, candidate.official.overall) == ("not scored", None)
     assert candidate.ours.name == "overall, without math"
