@@ -11,5 +11,8 @@ import sys
 def main() -> None:
     """Console entry point."""
     from gravbench.cli.entry import run_command_line
+    from gravbench.cli.output import flush_or_forget
 
-    sys.exit(run_command_line(sys.argv[1:]))
+    code = run_command_line(sys.argv[1:])
+    flush_or_forget()
+    sys.exit(code)

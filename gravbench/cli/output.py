@@ -182,6 +182,18 @@ def forget_reader() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def flush_or_forget() -> None:
+    """Flush both streams for the last time; one whose reader has gone leads nowhere from now on.
+
+    Otherwise the interpreter flushes it at its end, fails, and puts 120 in the place of our exit code.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _nowhere(mode: str) -> TextIO:
     stream = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
     atexit.register(stream.close)
