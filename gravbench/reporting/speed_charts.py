@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed import SpeedEstimate
-from gravbench.arms import batch_of, is_ar, without_batch
+from gravbench.arms import batch_of, is_ar, parse_arm, without_batch
 from gravbench.reporting import plots
 from gravbench.reporting.charts import (
     MAX_SERIES,
@@ -39,7 +39,7 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
     for a in arms:
         run = f"{a.run.name} · " if len(document.runs) > 1 else ""
         batch = f", batch {batch_of(a.part.arm)}" if batch_of(a.part.arm) > 1 else ""
-        families.setdefault(run + a.part.arm.partition(":")[0] + batch, []).append(a)
+        families.setdefault(run + parse_arm(a.part.arm).strategy + batch, []).append(a)
     families = {name: _one_a_block(own) for name, own in families.items()}
     sizes = sorted({int(a.part.block or 0) for own in families.values() for a in own})
     if len(sizes) < 2:
