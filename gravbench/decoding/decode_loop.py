@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal
 
-from gravbench.decoding.output import Output
+from gravbench.decoding.output import Output, has_loop
 from gravbench.decoding.protocols import Lane, RequestError, Round, StateT, StepModel, Strategy
-from gravbench.decoding.repetition import has_loop
 from gravbench.decoding.rows import Reply, Rows
 from gravbench.decoding.tracing import Clock, TraceRecorder
 from gravbench.decoding.window import Step

@@ -1,6 +1,8 @@
-"""What every strategy that drafts by mask rows asks of a checkpoint."""
+"""What strategies that draft have in common: what they ask of a checkpoint, and how many drafts stand."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from gravbench.decoding.protocols import ModelInfo
 from gravbench.errors import UsageError
@@ -25,3 +27,17 @@ def fits(arm: str, rows: int, info: ModelInfo) -> int:
             hint=f"use a block of at most {info.max_positions - 1}",
         )
     return rows
+
+
+def matched_prefix(drafts: Sequence[int], verified: Sequence[int]) -> int:
+    """Length A of the longest prefix with `drafts[j] == verified[j]`, 0 <= A <= len(drafts).
+
+    `verified[j]` is the verifier's token for the slot of `drafts[j]`; `verified` may be longer (its
+    next entry is the correction or the bonus token), never shorter.
+    """
+    if len(verified) < len(drafts):
+        raise ValueError(f"{len(drafts)} drafts need as many verified tokens, got {len(verified)}")
+    for accepted, (draft, token) in enumerate(zip(drafts, verified, strict=False)):
+        if draft != token:
+            return accepted
+    return len(drafts)

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gravbench.decoding.accept import matched_prefix
-from gravbench.decoding.drafting import fits
+from gravbench.decoding.drafting import fits, matched_prefix
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
 from gravbench.decoding.window import Needs, Step, causal_window

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gravbench.decoding.accept import matched_prefix
-from gravbench.decoding.drafting import draft_setting, fits
+from gravbench.decoding.drafting import draft_setting, fits, matched_prefix
 from gravbench.decoding.masks import window
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gravbench.metrics.crop_formula_tree import SIGNATURE as TREE_SIGNATURE
-from gravbench.metrics.crop_formula_tree import crop_formula_tree
-from gravbench.metrics.crop_ned import SIGNATURE as NED_SIGNATURE
-from gravbench.metrics.crop_ned import crop_ned
-from gravbench.metrics.crop_teds import SIGNATURE as TEDS_SIGNATURE
-from gravbench.metrics.crop_teds import crop_teds
+from gravbench.metrics.edit_distance import edit_distance
+from gravbench.metrics.formula_tree import formula_tree_score
+from gravbench.metrics.table_html import normalize_html_table
+from gravbench.metrics.table_markup import RefusedMarkupError
+from gravbench.metrics.teds import teds_pair
 from gravbench.scorers.contract import Answer, Metric, Sample, Score, Scorer
 
 Measure = Callable[[str, str], tuple[float | None, dict[str, float]]]
 """(prediction, reference) -> value and counts."""
+
+NED_SIGNATURE = "ned|unit:char|norm:none|agg:crop_mean|v:1"
+TEDS_SIGNATURE = "teds|costs:omnidoc16|norm:omnidoc16|agg:crop_mean|v:3"
+TREE_SIGNATURE = "formula_tree|parse:latex_tree|costs:unit|agg:crop_mean|v:1"
 
 UNSCORED = "the metric does not apply to this pair"
 
@@ -66,6 +69,45 @@ METRICS = (
         parts_needed=2,
     ),
 )
+
+
+def crop_ned(prediction: str, reference: str) -> tuple[float, dict[str, float]]:
+    """Levenshtein distance / longer length, in [0, 1], 0 is best; two empty strings score 0.
+
+    Also returns the counts it is made of: `edits` and `length`, in code points.
+    """
+    edits = edit_distance(prediction, reference)
+    length = max(len(prediction), len(reference))
+    return (edits / length if length else 0.0), {"edits": float(edits), "length": float(length)}
+
+
+def crop_teds(prediction: str, reference: str) -> tuple[float, dict[str, float]]:
+    """1 - tree edit distance / larger node count; 1 is best, 0 for an empty or tableless side.
+
+    Like the official scorer, a side whose normal form is empty enters as it is. Counts: `nodes_gt` and
+    `nodes_pred`, 0 when no tree was built, and `teds_s`, the same score on structure alone.
+    """
+    result = teds_pair(*(_compared(text) for text in (reference, prediction)))
+    counts = {
+        "nodes_gt": float(result.nodes_gt),
+        "nodes_pred": float(result.nodes_pred),
+        "teds_s": result.teds_s,
+    }
+    return result.teds, counts
+
+
+def _compared(text: str) -> str:
+    try:
+        return normalize_html_table(text) or text
+    except RefusedMarkupError:  # no tree can be built of it
+        return ""
+
+
+def crop_formula_tree(prediction: str, reference: str) -> tuple[float | None, dict[str, float]]:
+    """1 - tree edit distance / larger node count, 1 best; `None` for two blank or enormous formulas."""
+    result = formula_tree_score(reference, prediction)
+    return result.value, {"nodes_gt": float(result.nodes_gt), "nodes_pred": float(result.nodes_pred)}
+
 
 MEASURES: dict[str, Measure] = {
     "text_ned": crop_ned,

@@ -14,9 +14,9 @@ from strategy_support import LONG
 
 from gravbench.backends.toy import EOS, VOCAB_SIZE, ToyModel, ToyState, ToyTable
 from gravbench.backends.transformers_local import TransformersLocal
-from gravbench.decoding.accept import matched_prefix
 from gravbench.decoding.ar import Autoregressive
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
+from gravbench.decoding.drafting import matched_prefix
 from gravbench.decoding.masks import causal
 from gravbench.decoding.output import Output
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy

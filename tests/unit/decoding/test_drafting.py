@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.decoding.accept import matched_prefix
+from gravbench.decoding.drafting import matched_prefix
 
 tokens = st.lists(st.integers(0, 2), max_size=8)
 

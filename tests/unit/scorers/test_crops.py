@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.metrics.crop_ned import crop_ned
-from gravbench.metrics.crop_teds import crop_teds
+from gravbench.scorers.crops import crop_ned, crop_teds
 
 ONE = "<table><tr><td>abcd</td></tr></table>"
 
