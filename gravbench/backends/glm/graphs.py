@@ -82,7 +82,7 @@ class GraphedForwards:
                 raise EngineError(
                     f"a decode forward of {shape.requests} x {shape.rows} rows and {shape.keys} keys "
                     f"cannot be recorded: {reason}",
-                    hint="Run without --cuda-graphs.",
+                    hint="Run with --backend transformers, without cuda_graphs=yes.",
                 ) from error
 
     def _recording(self, shape: Shape) -> tuple[Inputs, Work]:
@@ -141,7 +141,8 @@ def _check(got: Tensor, expected: Tensor, shape: Shape) -> None:
     if not error <= (1e-4 if exact else 1e-2 * size):
         raise EngineError(
             f"the recorded forward of {shape.requests} x {shape.rows} rows is off by {error:.3g}",
-            hint="Run without --cuda-graphs, and report this with the output of gravbench doctor.",
+            hint="Run with --backend transformers, without cuda_graphs=yes, and report this with what "
+            "gravbench doctor prints.",
         )
 
 
