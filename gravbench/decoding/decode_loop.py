@@ -166,9 +166,12 @@ def _turn(
 
 def _served(busy: Sequence[_UnderWay[StateT]]) -> list[_UnderWay[StateT]]:
     """Whose steps make the next forward: those that extend the head as the first does, else all."""
-    heads = [one for one in busy if one.step.kind == "head"]
-    if not heads:
+    for one in busy:
+        if one.step.kind == "head":
+            break
+    else:
         return list(busy)
+    heads = [one for one in busy if one.step.kind == "head"]
     extends = heads[0].step.features is not None
     return [one for one in heads if (one.step.features is not None) == extends]
 
@@ -183,8 +186,10 @@ def _forward(model: StepModel[StateT], served: Sequence[_UnderWay[StateT]]) -> R
         assert head is not None, "a head step without Needs(head=...)"
         forward = head.step if steps[0].features is None else head.extend
         reply = forward(states, steps)
-    if any(step.wants.tokens for step in steps):
-        reply.read_tokens()
+    for step in steps:
+        if step.wants.tokens:
+            reply.read_tokens()
+            break
     return reply
 
 

@@ -31,7 +31,7 @@ class TopK(NamedTuple):
     logp: list[list[float]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
     """Outputs of one forward for several requests.
 
@@ -54,6 +54,9 @@ class Reply:
         """Greedy tokens of the wanted rows of each request; one copy to the host for all."""
         if not self.greedy:
             found: list[int] = self.logits.argmax(-1).tolist()
+            if len(self.widths) == 1:
+                self.greedy.append(found)
+                return self.greedy
             self.greedy.extend(
                 found[start : start + (width if wanted is None else len(wanted))]
                 for start, width, wanted in zip(self.starts, self.widths, self.wanted, strict=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Literal
 
 from gravbench.records import FORWARD_KINDS, MODEL_KINDS, Counters, ForwardKind, Rounds, Times, Trace
@@ -20,17 +19,6 @@ Clock = Callable[[], int]
 """Nanoseconds of a monotonic clock."""
 
 
-@dataclass(slots=True)
-class _Round:
-    """A round being counted. `counts`: offered, accepted, seeds, extra."""
-
-    forwards: dict[str, int] = field(default_factory=dict)
-    produced: int = 0
-    committed: int = 0
-    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
-    nodes: int | None = None
-
-
 class TraceRecorder:
     """Counters, per-round log and times of one request. Not reusable."""
 
@@ -39,8 +27,11 @@ class TraceRecorder:
         self._forwards: Counter[str] = Counter()
         self._rows: Counter[str] = Counter()
         self._elapsed: Counter[str] = Counter()
-        self._rounds: list[_Round] = []
-        self._open = _Round()
+        self._rounds: list[tuple[int, int, int, int, int, int | None]] = []
+        self._round_forwards: list[dict[str, int]] = []
+        self._open: dict[str, int] = {}
+        self._round_committed = 0
+        self._produced = 0
         self._own: Counter[str] = Counter()
         self._kept = 0
         self._forward_share = 0.0
@@ -69,7 +60,7 @@ class TraceRecorder:
         if kind != "head":
             self._forward_share += 1 / requests
         self._forwards[kind] += 1
-        self._open.forwards[kind] = self._open.forwards.get(kind, 0) + 1
+        self._open[kind] = self._open.get(kind, 0) + 1
         self._rows[kind] += rows
         self._elapsed[kind] += elapsed_ns
 
@@ -91,8 +82,8 @@ class TraceRecorder:
 
     def committed(self, *, produced: int, committed: int) -> None:
         """Record `produced` tokens of the open round, `committed` of which survived EOS and budget."""
-        self._open.produced += produced
-        self._open.committed += committed
+        self._produced += produced
+        self._round_committed += committed
 
     def count(self, name: str, amount: float = 1) -> None:
         """Add to a count that this strategy alone keeps (`Counters.own`)."""
@@ -107,23 +98,19 @@ class TraceRecorder:
         (never reduced by truncation); beside those a round commits at most `extra` tokens. `nodes`: rows of
         its candidate tree, root included, where it has one.
         """
-        self._open.counts = (offered, accepted, seeds, extra)
-        self._open.nodes = nodes
-        self._rounds.append(self._open)
-        self._open = _Round()
+        self._rounds.append((offered, accepted, self._round_committed, seeds, extra, nodes))
+        self._round_forwards.append(self._open)
+        self._open, self._round_committed = {}, 0
 
     def finish(self, *, tokens_out: int) -> Trace:
         """The checked record; pydantic raises if the counts do not add up."""
-        done = self._rounds
-        columns = list(zip(*(one.counts for one in done), strict=True)) or [(), (), (), ()]
-        offered, accepted, seeds, extra = columns
-        committed = tuple(one.committed for one in done)
-        produced = sum(one.produced for one in done)
-        nodes = [one.nodes for one in done]
+        columns = list(zip(*self._rounds, strict=True)) or [()] * 6
+        offered, accepted, committed, seeds, extra, nodes = columns
+        produced = self._produced
         written = sum(self._rows[kind] for kind in MODEL_KINDS)
         counters = Counters(
             tokens_out=tokens_out,
-            rounds=len(done),
+            rounds=len(self._rounds),
             fwd_vision=self._forwards["vision"],
             fwd_prefill=self._forwards["prefill"],
             fwd_draft=self._forwards["draft"],
@@ -154,7 +141,7 @@ class TraceRecorder:
             committed=committed,
             seeds=seeds,
             extra=extra,
-            forwards={kind: tuple(one.forwards.get(kind, 0) for one in done) for kind in kinds},
+            forwards={kind: tuple(made.get(kind, 0) for made in self._round_forwards) for kind in kinds},
             nodes=None if all(n is None for n in nodes) else tuple(n or 0 for n in nodes),
         )
         return Trace(counters=counters, rounds=rounds, times=self._times())

@@ -114,14 +114,14 @@ class KvCache:
 
     def keep(self, rows: int | Sequence[int]) -> None:
         """Cache the first `rows` scratch rows, or those of ascending slots, closed up."""
-        slots = range(rows) if isinstance(rows, int) else rows
+        if isinstance(rows, int) and 0 <= rows <= self.scratch:
+            self.length += rows
+            self.scratch = 0
+            return
+        slots = () if isinstance(rows, int) else rows
         count = len(slots)
-        if isinstance(rows, int):
-            fits = 0 <= rows <= self.scratch
-        else:
-            ascends = all(a < b for a, b in pairwise(slots))
-            fits = not count or (ascends and slots[0] >= 0 and slots[-1] < self.scratch)
-        if not fits:
+        ascends = all(a < b for a, b in pairwise(slots))
+        if isinstance(rows, int) or (count and not (ascends and slots[0] >= 0 and slots[-1] < self.scratch)):
             raise ValueError(f"cannot keep {rows} of {self.scratch} rows, ascending from 0")
         if count and slots[-1] >= count:
             scratch = self._pool.rows[:, :, :, self.slot, self.length :]
