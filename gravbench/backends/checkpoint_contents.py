@@ -70,12 +70,15 @@ def refuse_foreign_contents(
             f"first {adapters[0]}",
             hint=_MERGE,
         )
-    scheme = config.get("quantization_config")
-    if scheme is not None:
+    parts = [("", config), *((f"{k}.", v) for k, v in config.items() if isinstance(v, Mapping))]
+    for part, held in parts:  # a part such as text_config may state a scheme of its own
+        scheme = held.get("quantization_config")
+        if scheme is None:
+            continue
         method = scheme.get("quant_method") if isinstance(scheme, Mapping) else None
         raise EngineError(
-            f"{folder / 'config.json'}: quantization_config is {method or shortened(repr(scheme), 60)}, "
-            "expected weights in a floating-point type",
+            f"{folder / 'config.json'}: {part}quantization_config is {method or shortened(repr(scheme), 60)}"
+            ", expected weights in a floating-point type",
             hint=_DEQUANTISE,
         )
     scales = sorted(name for name in tensors if _SCALE.search(name))

@@ -72,6 +72,14 @@ def test_a_quantisation_that_config_states_is_refused(broken: Path) -> None:
     assert "config.json: quantization_config is gptq" in refusal(broken)
 
 
+@pytest.mark.parametrize("part", ["text_config", "vision_config"])
+def test_a_quantisation_that_a_part_of_config_states_is_refused(broken: Path, part: str) -> None:
+    config = json.loads((broken / "config.json").read_text())
+    config[part]["quantization_config"] = {"quant_method": "awq"}
+    (broken / "config.json").write_text(json.dumps(config))
+    assert f"config.json: {part}.quantization_config is awq" in refusal(broken)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_weight_that_is_not_finite_is_refused_by_name(broken: Path, value: float) -> None:
     edit_weights(broken, lambda w: w[f"{QUERY}.weight"][0].fill_(value))
