@@ -35,6 +35,11 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         forget_reader()
         return 0
+    except SystemExit as left:  # rich leaves with 1 when the reader of the help has gone
+        if not isinstance(left.__context__, BrokenPipeError):
+            raise
+        forget_reader()
+        return 0
     except Exception as error:
         if debug:
             traceback.print_exc()

@@ -39,3 +39,12 @@ def test_with_all_streams_closed_a_run_is_whole_and_holds_only_records(tmp_path:
     assert again.returncode == 0, again.stderr
     for file in (tmp_path / "r").glob("*/*.jsonl"):
         assert all(line.startswith("{") for line in file.read_text().splitlines())
+
+
+@pytest.mark.parametrize("command", ["--help", "run --help", "suites --help", "suites list", "--version"])
+def test_a_reader_that_left_before_the_first_line_makes_no_error(command: str, tmp_path: Path) -> None:
+    done = shell(f"gravbench {command} | true; echo rest", tmp_path)
+    assert (done.stdout, done.stderr) == ("rest\n", "")
+    coded = shell(f"(gravbench {command}; echo $? >code) | true", tmp_path)
+    assert coded.returncode == 0
+    assert (tmp_path / "code").read_text() == "0\n"
