@@ -30,6 +30,10 @@ class Registry(Mapping[str, str]):
     def __len__(self) -> int:
         return len(set(self))
 
+    def is_own(self, name: str) -> bool:
+        """Whether the name stands in the package's own table."""
+        return name in self._own
+
     def load(self, name: str) -> Any:
         """The object of a known name; `UsageError` when somebody else's does not import."""
         if name in self._own:

@@ -45,7 +45,9 @@ HOSTILE = (
 """What a model or a file name might say to get out of its place."""
 
 
-def manifest_of(*, arms: Sequence[str], n: int, suite: str = "fake", **identity: object) -> Manifest:
+def manifest_of(
+    *, arms: Sequence[str], n: int, suite: str = "fake", concurrency: int = 1, **identity: object
+) -> Manifest:
     """A manifest whose hash fits."""
     whole = {
         "suite": suite,
@@ -77,7 +79,7 @@ def manifest_of(*, arms: Sequence[str], n: int, suite: str = "fake", **identity:
         plan=tuple(PlanEntry(slot=0, sample_id="x", arm=arm) for arm in arms),
         model={"model": "fake", "block_size": 8},
         environment={"python": "3", "packages": {"numpy": "1"}},
-        protocol={"concurrency": 1},
+        protocol={"concurrency": concurrency},
     )
 
 

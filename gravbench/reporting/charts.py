@@ -142,7 +142,7 @@ def over_ar(document: ReportDocument) -> str:
 
 def concurrency(run: RunPart, arm: str) -> int:
     """Requests under way together: the arm's batch size, or what the run says it kept in flight; else 1."""
-    value = run.identity.get("concurrency", run.protocol.get("concurrency"))
+    value = run.protocol.get("concurrency")
     return max(batch_of(arm), value if isinstance(value, int) else 1)
 
 

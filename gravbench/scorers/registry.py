@@ -6,6 +6,7 @@ A name stands for `module:attribute`, a class without arguments; its module is i
 from __future__ import annotations
 
 import difflib
+import warnings
 
 from gravbench.errors import UsageError
 from gravbench.registry import Registry
@@ -37,10 +38,20 @@ def open_scorer(name: str) -> Scorer:
 
 
 def metric_table() -> dict[str, Metric]:
-    """Every metric of every scorer here, by name, in the order of the scorers' tables."""
+    """Every metric of every scorer here, by name, in the order of the scorers' tables.
+
+    A scorer of another package that does not load is left out with a warning: its fault is nobody else's.
+    """
     table: dict[str, Metric] = {}
     for name in SCORERS:
-        for metric in open_scorer(name).metrics:
+        try:
+            scorer = open_scorer(name)
+        except UsageError as error:
+            if SCORERS.is_own(name):
+                raise
+            warnings.warn(f"{error.message}; its metrics have no labels here", stacklevel=2)
+            continue
+        for metric in scorer.metrics:
             if table.setdefault(metric.name, metric) != metric:
                 raise UsageError(
                     f"scorer {name!r}: metric {metric.name!r} is another scorer's already",

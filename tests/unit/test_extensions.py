@@ -121,6 +121,13 @@ def test_a_scorer_of_another_package_is_found_and_cannot_take_a_name_of_ours() -
 
 
 @pytest.mark.usefixtures("installed")
+def test_a_scorer_that_does_not_load_takes_no_metric_of_others_with_it() -> None:
+    with pytest.warns(UserWarning, match="'broken' of package little does not load"):
+        table = metric_table()
+    assert {"same_words", "text_ned"} <= set(table)
+
+
+@pytest.mark.usefixtures("installed")
 def test_a_suite_of_another_package_is_found_by_its_name() -> None:
     suite = load_suite("little-crops")
     assert suite.scorers == ("words",)
