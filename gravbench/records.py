@@ -7,9 +7,10 @@ Counter names are those of the decoding literature, never a bare "acceptance len
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from functools import lru_cache
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 Task = Literal["text", "table", "formula"]
 StopReason = Literal["eos", "length", "error"]
@@ -57,22 +58,38 @@ class Request(Record):
     max_new_tokens: int = Field(ge=1)
 
 
+@lru_cache(maxsize=512)
+def _constant(value: int, length: int) -> tuple[int, ...]:
+    return (value,) * length
+
+
+def _shared(column: tuple[int, ...]) -> tuple[int, ...]:
+    """A column of equal counts is one object for all requests of that length: most of them are."""
+    if column and column.count(column[0]) == len(column):
+        return _constant(column[0], len(column))
+    return column
+
+
+Column = Annotated[tuple[int, ...], AfterValidator(_shared)]
+"""One count a round."""
+
+
 class Rounds(Record):
     """What each round did, one entry a round, columnar. An AR round offers 0 and commits 1."""
 
-    offered: tuple[int, ...] = ()
+    offered: Column = ()
     """Drafts that were verified; of a tree, its nodes without the root."""
-    accepted: tuple[int, ...] = ()
+    accepted: Column = ()
     """Drafts the verifier agreed with, never reduced by truncation."""
-    committed: tuple[int, ...] = ()
+    committed: Column = ()
     """Tokens that survived EOS and budget: first the seeds, then drafts, then the verifier's own."""
-    seeds: tuple[int, ...] = ()
+    seeds: Column = ()
     """Exact tokens that stood before the drafts; 0 for a round that is not seeded."""
-    extra: tuple[int, ...] = ()
+    extra: Column = ()
     """committed <= accepted + extra: 1 for chains and trees, 2 for `selfspec`, K + 1 for K edit passes."""
-    forwards: dict[ForwardKind, tuple[int, ...]] = Field(default_factory=dict)
+    forwards: dict[ForwardKind, Column] = Field(default_factory=dict)
     """Forwards by kind; kinds that the request never made are left out."""
-    nodes: tuple[int, ...] | None = None
+    nodes: Column | None = None
     """Rows of the candidate tree, root included; `None` where rounds build none."""
 
     @model_validator(mode="after")

@@ -147,3 +147,16 @@ def test_run_of_an_older_version_is_refused_in_one_line_that_says_so() -> None:
 
 def test_text_hash_is_of_utf8_bytes() -> None:
     assert sha256_text("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_columns_of_equal_counts_are_shared_between_requests() -> None:
+    first, second = (
+        Rounds(
+            offered=(0,) * 9, accepted=(0,) * 9, committed=(1,) * 9, seeds=(0,) * 9, extra=(1,) * 9,
+            forwards={"verify": (1,) * 9},
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    assert first.offered is second.offered
+    assert first.forwards["verify"] is second.forwards["verify"]
+    assert first.committed == (1,) * 9

@@ -169,4 +169,4 @@ def test_build_writes_a_folder_that_verifies(tmp_path: Path) -> None:
         release_pages=2,
         digests="digests.json",
     )
-    assert read_page_folder(pages, tmp_path).label == "two pages (2 pages)"
+    assert read_page_folder(pages, tmp_path).name.label == "two pages (2 pages)"
