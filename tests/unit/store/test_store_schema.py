@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from run_support import gen_record, run_identity
 
 from gravbench.errors import DataError
+from gravbench.records import Rounds
 from gravbench.store.files import parse_record
 from gravbench.store.schema import (
     GenRecord,
