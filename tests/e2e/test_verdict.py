@@ -84,7 +84,7 @@ def test_gate_of_another_model_is_not_comparable(workplace: Path, capfd: pytest.
         capfd, "gate", str(workplace / "c"), "--reference", str(workplace / "ref" / "smoke")
     )
     assert code == 3
-    assert "not a pass" in out
+    assert "not a pass" in " ".join(out.split())  # long folder names break lines anywhere
     assert "model_digest" in out
 
 
