@@ -58,13 +58,13 @@ def olmocr(
     ] = False,
 ) -> None:
     """Score folders of Markdown files by the official olmOCR-Bench rules."""
-    from gravbench.cli.output import print_json
+    from gravbench.cli.output import print_json, write_output
     from gravbench.olmocr.rendering import default_cache_file
     from gravbench.olmocr.rules import Rules
     from gravbench.olmocr.scored_folders import ScoreOptions, encode, run_scoring
 
     if out is not None:
-        _write(out, None)
+        write_output(out, None)
     options = ScoreOptions(
         data=data,
         predictions=tuple(predictions or ()),
@@ -76,33 +76,12 @@ def olmocr(
     )
     document = run_scoring(options)
     if out is not None:
-        _write(out, encode(document))
+        write_output(out, encode(document))
     if as_json:
         short = [candidate.model_copy(update={"tests": []}) for candidate in document.candidates]
         print_json(encode(document.model_copy(update={"candidates": short})))
     else:
         print_report(document)
-
-
-def _write(path: Path, content: bytes | None) -> None:
-    """Write the result whole or not at all. None only checks that the place can be written."""
-    from gravbench.errors import UsageError
-
-    draft = path.with_name(path.name + ".part")
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
-        if content is None:
-            draft.touch()
-            draft.unlink()
-        else:
-            draft.write_bytes(content)
-            draft.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"--out {path}: cannot be written: {error.strerror or error}",
-            hint="Name a file in an existing folder that you may write to.",
-        ) from error
 
 
 def print_report(document: Document) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm.rows import Cdm
     from gravbench.recorded_results import KindReport
 
+from gravbench.cli.output import write_output
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, encode
 from gravbench.omnidocbench.evaluation import CdmPair, evaluate
@@ -141,22 +142,8 @@ def _release() -> PageSet:
 
 
 def write_result(path: Path, document: Mapping[str, Any] | None) -> None:
-    """Write the result whole or not at all. None only checks that the place can be written."""
-    draft = path.with_name(path.name + ".part")
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
-        if document is None:
-            draft.touch()
-            draft.unlink()
-        else:
-            draft.write_bytes(encode(document))
-            draft.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"--out {path}: cannot be written: {error.strerror or error}",
-            hint="Name a file in an existing folder that you may write to.",
-        ) from error
+    """Write the result as JSON, whole or not at all. None only checks that the place can be written."""
+    write_output(path, None if document is None else encode(document))
 
 
 def _shown(value: float | None, factor: float = 1.0) -> str:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -24,6 +25,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from gravbench.errors import UsageError
 from gravbench.printable import printable
 
 if TYPE_CHECKING:
@@ -72,6 +74,25 @@ def print_json(document: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         sys.stdout.buffer.flush()
+
+
+def write_output(path: Path, content: bytes | None) -> None:
+    """Write the file of --out whole or not at all. None only checks that the place can be written."""
+    draft = path.with_name(path.name + ".part")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder")
+        if content is None:
+            draft.touch()
+            draft.unlink()
+        else:
+            draft.write_bytes(content)
+            draft.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"--out {path}: cannot be written: {error.strerror or error}",
+            hint="Name a file in an existing folder that you may write to.",
+        ) from error
 
 
 def print_line(text: str) -> None:

@@ -27,7 +27,7 @@ def test_costs_are_the_fastest_repetitions_by_the_clock(checkpoint: Path) -> Non
     assert [c.ratio for c in costs] == pytest.approx([1.0, 3.0])
 
 
-def test_every_row_count_of_the_issue_is_measured(checkpoint: Path) -> None:
+def test_every_row_count_of_the_table_is_measured(checkpoint: Path) -> None:
     costs = measure(checkpoint, repetitions=1, context=32)
     assert tuple(c.rows for c in costs) == ROW_COUNTS == (1, 2, 4, 8, 16, 17, 32, 33)
     assert all(c.seconds > 0 for c in costs)
