@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from PIL import Image, ImageDraw
@@ -262,6 +265,42 @@ def large_input(folder: Path, n: int = 1_651, *, tokens: int = 900, pictures: in
         facts[name] = SampleFacts(cluster=name, categories=categories)
     run = loaded(records, value=lambda r: len(r.text) % 17 / 100, facts=facts)
     return ReportInput(run=run, name="large", sources=sources)
+
+
+BUILD = """
+import sys, time
+from pathlib import Path
+from report_support import large_input
+from gravbench.reporting.builder import build_document
+from gravbench.reporting.html import render_report
+page = Path(sys.argv[1])
+given = large_input(page.parent)
+begun = time.process_time()
+page.write_text(render_report(build_document([given])))
+spent = time.process_time() - begun
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(spent, int(peak.split()[1]) / 1024)
+"""
+"""In a process of its own that says its own peak: `ru_maxrss` of a child counts its parent before `exec`."""
+
+
+class Built(NamedTuple):
+    """What a report cost: seconds of processor time, and MB at the peak of its process."""
+
+    cpu_s: float
+    peak_mb: float
+
+
+def build_large_report(page: Path) -> Built:
+    """The report of `large_input`, written to `page` by another process."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, str(page)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return Built(*map(float, done.stdout.split()))
 
 
 def _page_image(path: Path, words: list[str], rng: random.Random) -> Path:
