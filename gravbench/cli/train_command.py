@@ -60,7 +60,7 @@ def run_training(
         matrix_lr=matrix_lr if matrix_lr is not None else (1e-3 if started else 0.02),
         other_lr=other_lr if other_lr is not None else (1e-4 if started else 2e-3),
         curriculum=FROM_CHECKPOINT if started else Curriculum(),
-        weights=Weights(ink=0.0, pointer=0.0) if started else Weights(),
+        weights=Weights(ink=0.0, pointer=0.0, agree=True) if started else Weights(),
         device=device,
         report=None if quiet else print_entry,
     )

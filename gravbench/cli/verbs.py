@@ -171,7 +171,7 @@ def train(
             help="GLM-OCR checkpoint folder to start from. Default: a new small model.", show_default=False
         ),
     ] = None,
-    budget: Annotated[str, typer.Option(help="Trained wall-clock time: 90m, 2h or seconds.")] = "1h",
+    budget: Annotated[str, typer.Option(help="Processor time of each process: 90m, 2h or seconds.")] = "1h",
     processes: Annotated[int, typer.Option(min=1, help="Processes, one core each.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of crops, noise and weights.")] = 0,
     block: Annotated[int, typer.Option(min=1, help="Block size runs will draft by default.")] = 8,

@@ -1,4 +1,4 @@
-"""Build `crops-mini`, `pages-mini` and `semantic-shuffle` again: same ground truth, same pixels.
+"""Build crops-mini, crops-robust, pages-mini and semantic-shuffle again: same ground truth, same pixels.
 
 Fonts of Debian are needed (`DataError` names the missing package). References depend on the generator alone;
 pixels also on FreeType as built into Pillow and matplotlib.
@@ -20,6 +20,7 @@ from gravbench.workshop.synth import Crop, render_crop, render_letters
 from gravbench.workshop.synth.crop import shuffled_pair
 from gravbench.workshop.synth.lettering import is_unseen
 from gravbench.workshop.synth.page import Columns, SynthPage, render_page
+from gravbench.workshop.synth.robust import FAULTS, render_robust
 
 FIRST_SEED = 1_000_000
 """Far from the low seeds that training uses for its own held-out curve."""
@@ -68,22 +69,50 @@ def held_out_crops() -> Iterator[tuple[str, int, Crop]]:
 
 def build_crops_mini(out_dir: str | Path) -> Built:
     """Write `images/*.png` and `samples.jsonl` under `out_dir`, one line a crop, sorted by sample id."""
-    folder = Path(out_dir)
+    return _write_crops(Path(out_dir), held_out_crops())
+
+
+def robust_crops() -> Iterator[tuple[str, int, Crop]]:
+    """(sample id, seed, crop) of the 120 crops, 20 of each fault; a text seen already is passed over."""
+    seen: set[str] = set()
+    for fault in FAULTS:
+        for kind, count in _ROBUST_COUNTS.get(fault, _SPOILED_COUNTS).items():
+            seed, made = FIRST_SEED, 0
+            while made < count:
+                crop = render_robust(fault, kind, seed, "heldout")
+                if crop.text not in seen:
+                    seen.add(crop.text)
+                    yield f"{fault}-{kind}-{made:03}", seed, crop
+                    made += 1
+                seed += 1
+
+
+_SPOILED_COUNTS = {"line": 8, "paragraph": 4, "table": 4, "formula": 4}
+_ROBUST_COUNTS = {"font": {"line": 8, "paragraph": 4, "table": 8}, "wide": {"long": 20}}
+
+
+def build_crops_robust(out_dir: str | Path) -> Built:
+    """As `build_crops_mini`; the fault stands in the sample id and in the attributes."""
+    return _write_crops(Path(out_dir), robust_crops(), by_fault=True)
+
+
+def _write_crops(folder: Path, crops: Iterable[tuple[str, int, Crop]], *, by_fault: bool = False) -> Built:
     (folder / "images").mkdir(parents=True, exist_ok=True)
     lines: dict[str, str] = {}
     total = 0
-    for sample_id, seed, crop in held_out_crops():
+    for sample_id, seed, crop in crops:
         png = _png(crop.image)
         image = f"images/{sample_id}.png"
         (folder / image).write_bytes(png)
         total += len(png)
-        lines[sample_id] = _annotation_line(sample_id, seed, crop, image, bytes_digest(png))
+        fault = {"fault": sample_id.split("-")[0]} if by_fault else {}
+        lines[sample_id] = _annotation_line(sample_id, seed, crop, image, bytes_digest(png), **fault)
     text = "".join(lines[key] + "\n" for key in sorted(lines)).encode("utf-8")
     (folder / "samples.jsonl").write_bytes(text)
     return Built(count=len(lines), image_bytes=total, annotation_sha256=bytes_digest(text))
 
 
-def _annotation_line(sample_id: str, seed: int, crop: Crop, image: str, digest: str) -> str:
+def _annotation_line(sample_id: str, seed: int, crop: Crop, image: str, digest: str, **more: str) -> str:
     annotation = Annotation(
         sample_id=sample_id,
         task=crop.task,
@@ -96,6 +125,7 @@ def _annotation_line(sample_id: str, seed: int, crop: Crop, image: str, digest: 
             "unseen_font": is_unseen(crop.font),
             "random_letters": sample_id.startswith("text-letters-"),
             "seed": seed,
+            **more,
         },
     )
     return json.dumps(annotation.model_dump(), ensure_ascii=False, separators=(",", ":"))

@@ -52,7 +52,7 @@ def render_crop(kind: str, seed: int, split: str = "train") -> Crop:
     if kind == "formula":
         formula = plan_formula(rng, checked)
         image, anchors = draw_formula(rng, formula)
-        return Crop(image, formula.latex, "formula", kind, formula.font, tuple(anchors))
+        return Crop(image, formula.latex, "formula", kind, f"mathtext-{formula.font}", tuple(anchors))
     if kind not in KINDS:
         raise UsageError(f"crop kind {kind!r}: expected one of {', '.join(KINDS)}")
     return _text_crop(rng, kind, checked, letters_only=False)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gravbench.workshop.synth.canvas import Anchors, develop, pick_wear, round_up
+from gravbench.workshop.synth.canvas import Anchors, develop, pick_wear, rotate_points, round_up
 from gravbench.workshop.synth.charset import ACCENTS, FUNCTIONS, GREEK, RELATIONS, target_units
+from gravbench.workshop.synth.formula_anchors import formula_anchors
 from gravbench.workshop.synth.sentences import Split, split_of
 
 Tokens = list[str]
@@ -239,10 +240,11 @@ FONT_SETS: tuple[str, ...] = ("cm", "cm", "stix", "dejavusans", "dejavuserif")
 
 @dataclass(frozen=True, slots=True)
 class FormulaPlan:
-    """A formula that fits: its LaTeX, the mathtext font set and its ink mask (mode L)."""
+    """A formula that fits: its LaTeX, the mathtext font set, its size and its ink mask (mode L)."""
 
     latex: str
     font: str
+    size: int
     ink: Image.Image
 
 
@@ -260,10 +262,14 @@ def _properties(font: str, size: int) -> Any:
     return FontProperties(size=size, math_fontfamily=font)
 
 
+def _displayed(latex: str) -> str:
+    """Fractions in display size, else scripts in them are a few pixels."""
+    return latex.replace("\\frac", "\\dfrac")
+
+
 def ink_of(latex: str, font: str, size: int) -> Image.Image:
     """Ink mask of a formula cut to its ink; `size` is the font size in pixels (72 dots an inch)."""
-    drawn = latex.replace("\\frac", "\\dfrac")  # display size, else scripts in fractions are a few pixels
-    raster = _parser().parse(f"${drawn}$", 72, _properties(font, size))
+    raster = _parser().parse(f"${_displayed(latex)}$", 72, _properties(font, size))
     image = Image.fromarray(np.asarray(raster.image).astype(np.uint8))
     return image.crop(image.getbbox())
 
@@ -278,17 +284,20 @@ def plan_formula(rng: random.Random, split: Split) -> FormulaPlan:
         size = rng.randint(SMALLEST, LARGEST)
         ink = ink_of(latex, font, size)
         if ink.width > MAX_WIDTH - 10 and size * (MAX_WIDTH - 10) // ink.width >= SMALLEST:
-            ink = ink_of(latex, font, size * (MAX_WIDTH - 10) // ink.width)
+            size = size * (MAX_WIDTH - 10) // ink.width
+            ink = ink_of(latex, font, size)
         if ink.width <= MAX_WIDTH - 10 and ink.height <= MAX_HEIGHT - 8:
-            return FormulaPlan(latex, f"mathtext-{font}", ink)
+            return FormulaPlan(latex, font, size, ink)
 
 
 def draw_formula(rng: random.Random, plan: FormulaPlan) -> tuple[Image.Image, Anchors]:
-    """Place a plan on its crop. Anchors are None: mathtext does not say which token drew which ink."""
+    """Place a plan on its crop; one anchor per character of its LaTeX, None where a token has no ink."""
     wear = pick_wear(rng)
     canvas = (round_up(plan.ink.width + 8), max(32, round_up(plan.ink.height + 6)))
     mask = Image.new("L", canvas, 0)
     x = rng.randint(3, canvas[0] - plan.ink.width - 3)
     y = rng.randint(2, canvas[1] - plan.ink.height - 2)
     mask.paste(plan.ink, (x, y))
-    return develop(mask, wear, rng), [None] * len(plan.latex)
+    found = formula_anchors(plan.latex, _displayed(plan.latex), _properties(plan.font, plan.size))
+    anchors: Anchors = [None if a is None else (a[0] + x, a[1] + y) for a in found]
+    return develop(mask, wear, rng), rotate_points(anchors, wear.degrees, canvas)

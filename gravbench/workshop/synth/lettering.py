@@ -52,6 +52,25 @@ HELDOUT_FACES: tuple[Face, ...] = (
     _face("NotoSans-Regular", "noto", "fonts-noto-core", "NotoSans-Bold"),
     _face("FreeSerif", "freefont", "fonts-freefont-ttf", "FreeSerifBold"),
 )
+ROBUST_TRAIN_FACES: tuple[Face, ...] = (
+    _face("NotoSerif-Italic", "noto", "fonts-noto-core"),
+    _face("LiberationSerif-Bold", "liberation", "fonts-liberation"),
+    _face("LiberationMono-Italic", "liberation", "fonts-liberation"),
+    _face("DejaVuSans-Oblique", "dejavu", "fonts-dejavu-extra"),
+    _face("DejaVuSerifCondensed", "dejavu", "fonts-dejavu-extra"),
+    _face("FreeSansBold", "freefont", "fonts-freefont-ttf"),
+    _face("lmmono10-regular", "lm", "fonts-lmodern"),
+)
+"""More faces, for training on robust crops only."""
+ROBUST_HELDOUT_FACES: tuple[Face, ...] = (
+    _face("lmsans10-regular", "lm", "fonts-lmodern"),
+    _face("lmroman10-italic", "lm", "fonts-lmodern"),
+    _face("FreeMono", "freefont", "fonts-freefont-ttf"),
+    _face("FreeSerifItalic", "freefont", "fonts-freefont-ttf"),
+    _face("LiberationSans-Italic", "liberation", "fonts-liberation"),
+    _face("NotoSans-Italic", "noto", "fonts-noto-core"),
+)
+"""Faces of the robust suite that no training crop carries."""
 UNSEEN_SHARE = 0.35
 """Share of held-out text and table crops drawn with a face that training never uses."""
 
@@ -81,7 +100,7 @@ def pick_face(rng: random.Random, split: Split) -> Face:
 
 def is_unseen(font: str) -> bool:
     """Whether `font` is a name that no training crop carries."""
-    return any(face.name == font for face in HELDOUT_FACES)
+    return any(face.name == font for face in HELDOUT_FACES + ROBUST_HELDOUT_FACES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
@@ -272,14 +272,14 @@ class TablePlan:
     shaded: bool
 
 
-def plan_table(rng: random.Random, split: Split) -> TablePlan:
+def plan_table(rng: random.Random, split: Split, *, faces: Sequence[Face] | None = None) -> TablePlan:
     """Resample until the table fits the crop, has 25 to 110 target units and its hash is of `split`."""
     while True:
         text = compose_table(rng)
         html = text.html()
         if split_of(html) != split or not MIN_UNITS <= len(target_units(html)) <= MAX_UNITS:
             continue
-        face = pick_face(rng, split)
+        face = rng.choice(faces) if faces else pick_face(rng, split)
         plan = _fit(rng, text, html, face)
         if plan is not None:
             return plan

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import string
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +19,12 @@ from gravbench.workshop.synth.sentences import Split, proper_names, sentences, s
 
 Style = Literal["prose", "items", "random"]
 
-LENGTHS: dict[str, tuple[int, int]] = {"short": (3, 14), "line": (15, 36), "paragraph": (16, 32)}
+LENGTHS: dict[str, tuple[int, int]] = {
+    "short": (3, 14),
+    "line": (15, 36),
+    "paragraph": (16, 32),
+    "long": (40, 72),
+}
 """Characters of a line by kind, both ends included."""
 
 _MONTHS = (
@@ -235,7 +240,7 @@ _ITEMS: tuple[Callable[[random.Random], str], ...] = (
 )
 
 
-MAX_WIDTH = {"short": 416, "line": 416, "paragraph": 400}
+MAX_WIDTH = {"short": 416, "line": 416, "paragraph": 400, "long": 832}
 SMALLEST, LARGEST = 17, 26
 _LARGEST_BY_LINES = {1: 26, 2: 26, 3: 24, 4: 21}
 
@@ -250,10 +255,20 @@ class TextPlan:
     width: float
 
 
-def plan_text(rng: random.Random, kind: str, split: Split, *, letters_only: bool = False) -> TextPlan:
-    """Resample until the text fits the crop and its hash falls on the side of `split`."""
+def plan_text(
+    rng: random.Random,
+    kind: str,
+    split: Split,
+    *,
+    letters_only: bool = False,
+    faces: Sequence[Face] | None = None,
+) -> TextPlan:
+    """Resample until the text fits the crop and its hash falls on the side of `split`.
+
+    The face is one of `faces`, else what `pick_face` gives.
+    """
     while True:
-        face = pick_face(rng, split)
+        face = rng.choice(faces) if faces else pick_face(rng, split)
         text = random_letters(rng) if letters_only else compose(rng, kind, pick_style(rng), split)
         lines = tuple(text.split("\n"))
         if split_of(text) != split or (kind == "paragraph" and len(lines) < 2):

@@ -1,14 +1,13 @@
-"""Crops as padded tensors (patches, token rows, where each character's ink lies), and their stream.
+"""Crops as packed tensors (patches, token rows, where each character's ink lies), and their stream.
 
-The stream is endless, a function of (seed, rank, kind, index). Padding a batch to its largest crop would
-waste half of the compute: a group of crops is drawn at once, sorted by size and cut into micro-batches,
-which are then handed out in random order.
+The stream is endless, a function of (seed, rank, kind, index).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,18 @@ from PIL.Image import Resampling
 from torch import Tensor
 
 from gravbench.workshop.synth import Crop, render_crop
-from gravbench.workshop.training.layout import NO_TARGET, PAD, Row, lay_out, prefix_positions
+from gravbench.workshop.synth.robust import faults_of, render_robust
+from gravbench.workshop.training.kernels import Span
+from gravbench.workshop.training.layout import (
+    CLEAN,
+    NO_TARGET,
+    NO_TEACHER,
+    PREFIX,
+    Row,
+    lay_out,
+    prefix_positions,
+    visibility,
+)
 from gravbench.workshop.training.optimizer import EXAMPLES, KINDS
 from gravbench.workshop.training.vocabulary import EOS, MASK, Spelling, prompt_ids, spelling_of
 
@@ -115,27 +125,31 @@ def make_example(crop: Crop, lexicon: Lexicon) -> Example:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded tensors of several examples.
+    """Packed tensors of several examples: rows (R), patches (N) and visual tokens (N/4) one after another.
 
-    patches [B, N, p*p], patch_at [B, N, 2] (row, column), patch_valid [B, N];
-    ids, kind, slot, block, label [B, T]; positions [3, B, T]; cell [B, T] index of the visual token under the
-    ink of the predicted token (NO_TARGET where there is none); image_at: index of the first image token;
-    glyph_*: all inked tokens of the batch: row [M], four patch indices and bilinear weights [M, 4], merged
-    cell [M], half of the cell (0 left, 1 right) [M], token id [M].
+    patches [N, p*p], patch_at [N, 2] (row, column), images: patches of each image;
+    ids, kind, slot, label [R]; positions [3, R]; teacher [R]: of a draft row the AR row of the same slot, -1
+    where there is none; rows: (first, number) of each sample's rows; spans: who attends to whom;
+    pointed, cells: of each sample the rows whose next token has ink, and the visual token under that ink,
+    counted from the sample's first image row, which is its first row + `image_at`;
+    glyph_*: all inked tokens: four patch rows and bilinear weights [G, 4], visual token [G], half of
+    it (0 left, 1 right) [G], token id [G].
     """
 
     patches: Tensor
     patch_at: Tensor
-    patch_valid: Tensor
+    images: tuple[int, ...]
     ids: Tensor
     kind: Tensor
     slot: Tensor
-    block: Tensor
     label: Tensor
     positions: Tensor
-    cell: Tensor
+    teacher: Tensor
+    rows: tuple[tuple[int, int], ...]
+    spans: tuple[Span, ...]
+    pointed: tuple[Tensor, ...]
+    cells: tuple[Tensor, ...]
     image_at: int
-    glyph_row: Tensor
     glyph_patches: Tensor
     glyph_weights: Tensor
     glyph_cell: Tensor
@@ -144,8 +158,12 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on `device`."""
+        if device.type == "cpu":
+            return self
         values: dict[str, Any] = {name: getattr(self, name) for name in Batch.__slots__}
         moved: dict[str, Any] = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in values.items()}
+        for name in ("pointed", "cells", "spans"):
+            moved[name] = tuple(part.to(device) for part in values[name])
         return Batch(**moved)
 
 
@@ -201,6 +219,29 @@ def pointer_cells(row: Row, example: Example, *, patch: int) -> Ints:
     return cells
 
 
+def attention_spans(row: Row, first: int) -> tuple[Span, Span]:
+    """Prefix and clean response attend causally to themselves, the noised views to what `visibility` says."""
+    n = int((row.kind <= CLEAN).sum())
+    kind, slot, block = (torch.from_numpy(c)[None] for c in (row.kind, row.slot, row.block))
+    seen = visibility(kind, slot, block)[0, 0, n:]
+    end = first + len(row.ids)
+    views = torch.zeros(seen.shape).masked_fill_(~seen, float("-inf"))
+    return Span(first, first + n, first, first + n, causal_bias(n)), Span(first + n, end, first, end, views)
+
+
+@functools.lru_cache(maxsize=4096)
+def causal_bias(n: int) -> Tensor:
+    """[n, n]: 0 at and below the diagonal, -inf above."""
+    return torch.full((n, n), float("-inf")).triu_(1)
+
+
+def teachers(row: Row, first: int) -> Ints:
+    """Of every draft row the row (counted from the batch's first) that holds AR's view of the same token."""
+    s, m = int((row.kind == PREFIX).sum()), int((row.kind == CLEAN).sum())
+    has = (row.kind > CLEAN) & (row.slot < m)
+    return np.where(has, first + s + row.slot, NO_TEACHER)
+
+
 def collate(
     examples: Sequence[Example],
     lexicon: Lexicon,
@@ -209,7 +250,7 @@ def collate(
     full_mask_share: float,
     rng: np.random.Generator,
 ) -> Batch:
-    """Lay out and pad. Each example gets a block size drawn from `blocks`."""
+    """Lay out and pack. Each example gets a block size drawn from `blocks`."""
     rows = [
         lay_out(
             e.prefix, e.response, block=int(rng.choice(blocks)), mask_id=lexicon.mask_id,
@@ -217,68 +258,61 @@ def collate(
         )
         for e in examples
     ]  # fmt: skip
-    size, length = len(rows), max(len(r.ids) for r in rows)
-    n = max(len(e.patches) for e in examples)
-    fills = {"ids": lexicon.eos_id, "kind": PAD, "slot": 0, "block": 0, "label": NO_TARGET}
-    columns = {f: np.full((size, length), fill) for f, fill in fills.items()}
-    cell = np.full((size, length), NO_TARGET)
-    positions = np.zeros((3, size, length), dtype=np.int64)
-    patches = np.zeros((size, n, lexicon.patch**2), dtype=np.float32)
-    patch_at = np.zeros((size, n, 2), dtype=np.int64)
-    valid = np.zeros((size, n), dtype=bool)
-    glyphs: list[tuple[npt.NDArray[Any], ...]] = []
-    for b, (e, r) in enumerate(zip(examples, rows, strict=True)):
-        t, s = len(r.ids), len(e.prefix)
-        for name, table in columns.items():
-            table[b, :t] = getattr(r, name)
-        cell[b, :t] = pointer_cells(r, e, patch=lexicon.patch)
+    row_at = np.cumsum([0, *(len(r.ids) for r in rows)])
+    patch_at = np.cumsum([0, *(len(e.patches) for e in examples)])
+    positions, pointed, cells, glyphs = [], [], [], []
+    spans: list[Span] = []
+    for e, r, first, patch in zip(examples, rows, row_at[:-1], patch_at[:-1], strict=True):
         prefix = prefix_positions(e.prefix, image_id=lexicon.image_id, grid=e.grid)
-        positions[:, b, :s] = prefix
-        positions[:, b, s:t] = prefix.max() + 1 + r.slot[s:]
-        patches[b, : len(e.patches)] = e.patches
-        patch_at[b, : len(e.patches)] = patch_coordinates(e.grid)
-        valid[b, : len(e.patches)] = True
-        index, weight, cells, half, label = glyph_table(e, patch=lexicon.patch)
-        glyphs.append((np.full(len(label), b), index, weight, cells, half, label))
+        response = prefix.max() + 1 + r.slot[len(e.prefix) :]
+        positions.append(np.concatenate([prefix, np.tile(response, (3, 1))], axis=1))
+        cell = pointer_cells(r, e, patch=lexicon.patch)
+        pointed.append(torch.from_numpy(first + np.flatnonzero(cell != NO_TARGET)))
+        cells.append(torch.from_numpy(cell[cell != NO_TARGET]))
+        spans += attention_spans(r, int(first))
+        index, weight, under, half, label = glyph_table(e, patch=lexicon.patch)
+        glyphs.append((patch + index, weight, patch // 4 + under, half, label))
     glyph = [torch.from_numpy(np.concatenate(parts)) for parts in zip(*glyphs, strict=True)]
+    columns = {f: np.concatenate([getattr(r, f) for r in rows]) for f in ("ids", "kind", "slot", "label")}
     return Batch(
-        patches=torch.from_numpy(patches),
-        patch_at=torch.from_numpy(patch_at),
-        patch_valid=torch.from_numpy(valid),
-        **{name: torch.from_numpy(table) for name, table in columns.items()},
-        positions=torch.from_numpy(positions),
-        cell=torch.from_numpy(cell),
+        patches=torch.from_numpy(np.concatenate([e.patches for e in examples])),
+        patch_at=torch.from_numpy(np.concatenate([patch_coordinates(e.grid) for e in examples])),
+        images=tuple(len(e.patches) for e in examples),
+        **{name: torch.from_numpy(column) for name, column in columns.items()},
+        positions=torch.from_numpy(np.concatenate(positions, axis=1)),
+        teacher=torch.from_numpy(
+            np.concatenate([teachers(r, int(f)) for r, f in zip(rows, row_at[:-1], strict=True)])
+        ),
+        rows=tuple((int(f), len(r.ids)) for f, r in zip(row_at[:-1], rows, strict=True)),
+        spans=tuple(spans),
+        pointed=tuple(pointed),
+        cells=tuple(cells),
         image_at=lexicon.prefixes["text"][1],
         **dict(zip(GLYPH_COLUMNS, glyph, strict=True)),
     )
 
 
-GROUP = 8
-"""Micro-batches that share one draw."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CropStream:
-    """Micro-batches by kind and index; the group last drawn of each kind is kept."""
+    """Micro-batches by kind and index; packing lets a micro-batch mix crops of any size."""
 
     lexicon: Lexicon
     seed: int
     rank: int
-    _groups: dict[str, tuple[int, list[list[Example]]]] = field(default_factory=dict)
+    robust_share: float = 0.0
+    """Share of crops drawn with one of the faults of `gravbench.workshop.synth.robust`."""
 
     def micro_batch(self, kind: str, index: int) -> list[Example]:
-        """The `index`-th micro-batch of `kind` (0-based); cheap when asked in order."""
-        group, place = divmod(index, GROUP)
-        kept = self._groups.get(kind)
-        if kept is None or kept[0] != group:
-            kept = self._groups[kind] = (group, self._draw(kind, group))
-        return kept[1][place]
+        """The `index`-th micro-batch of `kind` (0-based)."""
+        rng = np.random.default_rng((self.seed, self.rank, KINDS.index(kind), index))
+        seeds = rng.integers(0, 2**62, EXAMPLES[kind])
+        faulty = rng.random(len(seeds)) < self.robust_share
+        return [
+            make_example(self._draw(kind, int(seed), rng if bad else None), self.lexicon)
+            for seed, bad in zip(seeds, faulty, strict=True)
+        ]
 
-    def _draw(self, kind: str, group: int) -> list[list[Example]]:
-        rng = np.random.default_rng((self.seed, self.rank, KINDS.index(kind), group))
-        size = EXAMPLES[kind]
-        seeds = rng.integers(0, 2**62, GROUP * size)
-        examples = [make_example(render_crop(kind, int(s), "train"), self.lexicon) for s in seeds]
-        examples.sort(key=lambda e: (len(e.patches), len(e.response)))
-        batches = [examples[i * size : (i + 1) * size] for i in range(GROUP)]
-        return [batches[i] for i in rng.permutation(GROUP)]
+    def _draw(self, kind: str, seed: int, faults: np.random.Generator | None) -> Crop:
+        if faults is None:
+            return render_crop(kind, seed, "train")
+        return render_robust(str(faults.choice(faults_of(kind))), kind, seed, "train")

@@ -121,13 +121,20 @@ def write_initial_checkpoint(folder: Path, *, shape: Shape = TINY, seed: int = 0
 
 
 def write_checkpoint(folder: Path, model: Any, tokenizer: Any, processor: Any, *, block: int) -> None:
-    """Save all files of a checkpoint folder; safetensors only."""
+    """Save all files of a checkpoint folder; safetensors only, weights in bfloat16."""
+    import torch
+
     folder.mkdir(parents=True, exist_ok=True)
     model.generation_config.eos_token_id = list(eos_ids(tokenizer))
     model.generation_config.pad_token_id = eos_ids(tokenizer)[0]
     model.generation_config.do_sample = False
+    computed_in = model.dtype
     with quiet_transformers():
-        model.save_pretrained(str(folder))
+        model.config.dtype = torch.bfloat16
+        model.save_pretrained(
+            str(folder), state_dict={name: t.to(torch.bfloat16) for name, t in model.state_dict().items()}
+        )
+        model.config.dtype = computed_in
     save_tokenizer(tokenizer, folder)
     processor.save_pretrained(str(folder))
     fields = {

@@ -20,6 +20,7 @@ from torch import Tensor
 Ints = npt.NDArray[np.int64]
 PREFIX, CLEAN, VIEW_A, VIEW_B, PAD = 0, 1, 2, 3, 4
 NO_TARGET = -100
+NO_TEACHER = -1
 
 
 @dataclass(frozen=True, slots=True)

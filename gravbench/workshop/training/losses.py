@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gravbench.workshop.training.batches import Batch
 from gravbench.workshop.training.glm import Pointer, text_forward, vision_forward
-from gravbench.workshop.training.layout import CLEAN, NO_TARGET, PAD, PREFIX, visibility
+from gravbench.workshop.training.layout import CLEAN, NO_TARGET, NO_TEACHER, PREFIX
 
 
 class InkHeads(nn.Module):
@@ -31,12 +31,17 @@ class InkHeads(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Loss weights. `draft` is lambda; `ink` and `pointer` are absolute."""
+    """Loss weights. `draft` is lambda; `ink` and `pointer` are absolute.
+
+    `agree`: a draft row learns the distribution of the AR row of its slot (detached), not the true token: a
+    draft is accepted when it agrees with AR, whatever the page says.
+    """
 
     draft: float = 1.0
     ink: float = 0.5
     pointer: float = 0.3
     decoder: bool = True
+    agree: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,12 @@ def ink_loss(
 
     Zero, and not computed, when its `weight` is zero.
     """
-    if not len(batch.glyph_row) or not weight:
+    if not len(batch.glyph_label) or not weight:
         return features.sum() * 0.0, 0.0
-    row = batch.glyph_row[:, None]
-    gathered = features[row, batch.glyph_patches]  # [M, 4, width]
+    gathered = features[batch.glyph_patches]  # [G, 4, width]
     mixed = (gathered * batch.glyph_weights[..., None].to(gathered.dtype)).sum(1)
     fine = heads.patch(mixed).float()
-    coarse = heads.cell(tokens[batch.glyph_row, batch.glyph_cell]).float()
+    coarse = heads.cell(tokens[batch.glyph_cell]).float()
     coarse = coarse.view(len(coarse), 2, -1)[
         torch.arange(len(coarse), device=coarse.device), batch.glyph_half
     ]
@@ -68,48 +72,60 @@ def ink_loss(
     return loss, float((fine.argmax(-1) == batch.glyph_label).float().mean())
 
 
-def pointer_loss(pointer: Pointer, batch: Batch, cells: Tensor) -> Tensor:
-    """Cross-entropy of the pointer head's attention over visual tokens against the inked cell.
+def pointer_loss(pointer: Pointer, batch: Batch) -> Tensor:
+    """Mean cross-entropy of the pointer head's attention over visual tokens against the inked cell."""
+    total = pointer.query.sum() * 0.0
+    scale = pointer.key.shape[-1] ** -0.5
+    samples = zip(batch.rows, batch.images, batch.pointed, batch.cells, strict=True)
+    for (first, _), patches, pointed, cells in samples:
+        keys = pointer.key[first + batch.image_at :][: patches // 4].float()
+        scores = (pointer.query[pointed].float() * scale) @ keys.T
+        total = total + F.cross_entropy(scores, cells, reduction="sum")
+    return total / max(sum(map(len, batch.cells)), 1)
 
-    `cells` [B] counts the visual tokens of each image.
+
+def draft_loss(logits: Tensor, batch: Batch, *, agree: bool) -> Tensor:
+    """Mean cross-entropy of the supervised draft rows; `logits` [M, V] are of all supervised rows, in order.
+
+    With `agree` the target of a draft row is the softmax of the clean row of the same slot, where there is
+    one (not past the end of the response), else its label.
     """
-    rows, columns = (batch.cell != NO_TARGET).nonzero(as_tuple=True)
-    if not len(rows):
-        return pointer.query.sum() * 0.0
-    most = int(cells.max())
-    keys = pointer.key[:, batch.image_at : batch.image_at + most].float()
-    scores = torch.einsum("btd,bnd->btn", pointer.query.float(), keys) * pointer.key.shape[-1] ** -0.5
-    outside = torch.arange(most, device=cells.device)[None] >= cells[:, None]
-    scores = scores.masked_fill(outside[:, None], float("-inf"))
-    return F.cross_entropy(scores[rows, columns], batch.cell[rows, columns])
+    supervised = batch.label != NO_TARGET
+    draft = (batch.kind > CLEAN) & supervised
+    log_q = logits[draft[supervised]].log_softmax(-1)
+    if not agree:
+        return F.nll_loss(log_q, batch.label[draft])
+    teacher = batch.teacher[draft]
+    taught = teacher != NO_TEACHER
+    target = F.one_hot(batch.label[draft], logits.shape[-1]).to(logits.dtype)
+    place = supervised.cumsum(0) - 1  # row -> its line in `logits`
+    target[taught] = logits.detach()[place[teacher[taught]]].softmax(-1)
+    return -(target * log_q).sum(-1).mean()
 
 
 def joint_loss(model: Any, heads: InkHeads, batch: Batch, weights: Weights) -> Losses:
     """All losses of one batch; with `weights.decoder` false only the image features are trained."""
     visual, language = model.model.visual, model.model.language_model
-    features, tokens = vision_forward(visual, batch.patches, batch.patch_at, batch.patch_valid)
+    features, tokens = vision_forward(visual, batch.patches, batch.patch_at, batch.images)
     ink, ink_accuracy = ink_loss(heads, features, tokens, batch, weight=weights.ink)
     if not weights.decoder:
         return Losses(ink, {"ink": float(ink.detach()), "ink_acc": ink_accuracy})
-    cells = batch.patch_valid.sum(1) // 4
     embeds = language.embed_tokens(batch.ids)
-    seen = torch.arange(tokens.shape[1], device=tokens.device)[None] < cells[:, None]
     is_image = (batch.ids == model.config.image_token_id) & (batch.kind == PREFIX)
-    embeds = embeds.masked_scatter(is_image[..., None], tokens[seen].to(embeds.dtype))
-    mask = visibility(batch.kind, batch.slot, batch.block)
+    embeds = embeds.masked_scatter(is_image[:, None], tokens.to(embeds.dtype))
     hidden, pointer = text_forward(
-        language, embeds, batch.positions, mask, pointer_layer=len(language.layers) // 2
+        language, embeds, batch.positions, batch.spans, pointer_layer=len(language.layers) // 2
     )
     assert pointer is not None
     supervised = batch.label != NO_TARGET
     logits = model.lm_head(hidden[supervised]).float()
     label = batch.label[supervised]
-    per_token = F.cross_entropy(logits, label, reduction="none")
     causal = (batch.kind <= CLEAN)[supervised]
-    ar, draft = per_token[causal].mean(), per_token[~causal].mean()
-    point = pointer_loss(pointer, batch, cells)
+    ar = F.cross_entropy(logits[causal], label[causal])
+    draft = draft_loss(logits, batch, agree=weights.agree)
+    point = pointer_loss(pointer, batch)
     total = (ar + weights.draft * draft) / (1 + weights.draft) + weights.ink * ink + weights.pointer * point
-    hit = (logits.argmax(-1) == label).float()
+    hit = (logits.detach().argmax(-1) == label).float()
     parts = {"ar": ar, "draft": draft, "ink": ink, "pointer": point}
     return Losses(
         total,
@@ -118,6 +134,6 @@ def joint_loss(model: Any, heads: InkHeads, batch: Batch, weights: Weights) -> L
             "ar_acc": float(hit[causal].mean()),
             "draft_acc": float(hit[~causal].mean()),
             "ink_acc": ink_accuracy,
-            "tokens": float((batch.kind != PAD).sum()),
+            "tokens": float(len(batch.ids)),
         },
     )

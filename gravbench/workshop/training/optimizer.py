@@ -7,6 +7,7 @@ each orthogonalises its share of the matrices and the updates are summed.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -58,10 +59,19 @@ FROM_CHECKPOINT = Curriculum(vision_only=0.0, alignment=0.0, decay=0.1)
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 
 
+@functools.cache
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the hardware multiplies it, else float32 (emulated, bfloat16 is ten times slower)."""
+    if device.type != "cpu":
+        return torch.bfloat16
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if native else torch.float32
+
+
 def orthogonalise(g: Tensor, *, steps: int = 5) -> Tensor:
-    """Approximate polar factor of a stack of matrices [K, m, n], computed in bfloat16."""
+    """Approximate polar factor of a stack of matrices [K, m, n], in the dtype of `fast_dtype`."""
     a, b, c = NEWTON_SCHULZ
-    x = g.bfloat16()
+    x = g.to(fast_dtype(g.device))
     flip = x.shape[1] > x.shape[2]
     if flip:
         x = x.mT
@@ -79,7 +89,10 @@ def as_matrix(t: Tensor) -> Tensor:
 
 
 class Optimizer:
-    """Masters in float32, one `step` for everything; state goes into and comes from a flat dictionary."""
+    """Masters in float32, one `step` for everything; state goes into and comes from a flat dictionary.
+
+    The master of a float32 parameter is the parameter itself.
+    """
 
     def __init__(
         self,
@@ -91,7 +104,7 @@ class Optimizer:
     ) -> None:
         self.params = dict(named)
         self.rank, self.world, self.weight_decay = rank, world, weight_decay
-        self.masters = {n: p.detach().float().clone() for n, p in self.params.items()}
+        self.masters = {n: p.detach().float() for n, p in self.params.items()}
         self.steps = 0
         self.matrices = [n for n, p in self.params.items() if _is_matrix(n, p)]
         self.others = [n for n in self.params if n not in set(self.matrices)]
@@ -104,12 +117,13 @@ class Optimizer:
         """Average gradients over processes, update masters and parameters; returns the gradient norm."""
         self.steps += 1
         grads = self._averaged_gradients()
-        norm = float(torch.sqrt(sum((g.square().sum() for g in grads.values()), torch.zeros(()))))
+        norm = float(torch.stack(torch._foreach_norm(list(grads.values()))).norm())
         self._muon(grads, lr=matrix_lr)
         self._adamw(grads, lr=other_lr, clip=min(1.0, 1.0 / (norm + 1e-6)))
         with torch.no_grad():
             for name, p in self.params.items():
-                p.copy_(self.masters[name])
+                if p.dtype != torch.float32:
+                    p.copy_(self.masters[name])
                 p.grad = None
         return norm
 
@@ -129,23 +143,28 @@ class Optimizer:
         groups: dict[torch.Size, list[str]] = defaultdict(list)
         for name in self.matrices:
             groups[as_matrix(self.masters[name]).shape].append(name)
-            self.momentum[name].mul_(momentum).add_(grads[name])
-        updates = {n: torch.zeros_like(self.masters[n]) for n in self.matrices}
+        velocities = [self.momentum[n] for n in self.matrices]
+        torch._foreach_mul_(velocities, momentum)
+        torch._foreach_add_(velocities, [grads[n] for n in self.matrices])
+        updates = {}
         for shape, names in groups.items():
             mine = names[self.rank :: self.world]
             if not mine:
                 continue
-            stack = torch.stack([as_matrix(grads[n] + momentum * self.momentum[n]) for n in mine])
+            stack = torch.stack([as_matrix(grads[n]) for n in mine])
+            stack.add_(torch.stack([as_matrix(self.momentum[n]) for n in mine]), alpha=momentum)
             scale = max(1.0, shape[0] / shape[1]) ** 0.5
             for name, u in zip(mine, orthogonalise(stack) * scale, strict=True):
                 updates[name] = u.view_as(self.masters[name])
         if self.world > 1:
-            flat = torch.cat([u.reshape(-1) for u in updates.values()]).bfloat16()
+            updates = {n: updates.get(n, torch.zeros_like(self.masters[n])) for n in self.matrices}
+            flat = torch.cat([u.reshape(-1) for u in updates.values()]).to(fast_dtype(torch.device("cpu")))
             dist.all_reduce(flat)
             pieces = flat.float().split_with_sizes([u.numel() for u in updates.values()])
             updates = {n: p.view_as(u) for (n, u), p in zip(updates.items(), pieces, strict=True)}
-        for name, u in updates.items():
-            self.masters[name].mul_(1 - lr * self.weight_decay).add_(u, alpha=-lr)
+        with torch.no_grad():
+            for name, u in updates.items():
+                self.masters[name].mul_(1 - lr * self.weight_decay).add_(u, alpha=-lr)
 
     def _adamw(self, grads: dict[str, Tensor], *, lr: float, clip: float) -> None:
         b1, b2, eps = 0.9, 0.98, 1e-8
@@ -154,7 +173,7 @@ class Optimizer:
             g = grads[name] * clip
             self.first[name].mul_(b1).add_(g, alpha=1 - b1)
             self.second[name].mul_(b2).addcmul_(g, g, value=1 - b2)
-            self.masters[name].addcdiv_(
+            self.masters[name].addcdiv_(  # shares memory with a float32 parameter, not its graph
                 self.first[name] / c1, (self.second[name] / c2).sqrt() + eps, value=-lr
             )
 

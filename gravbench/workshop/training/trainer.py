@@ -1,8 +1,8 @@
 """The training loop: one or more processes, a budget in seconds, state saved every few minutes.
 
 A run folder holds `checkpoint/` (loads like any checkpoint), `state.pt` (masters, optimiser, progress;
-tensors and numbers only) and `log.jsonl`. The same call on the same folder continues. Progress is trained
-seconds over budget, so a run that shares its machine still ends its learning-rate decay on time.
+tensors and numbers only) and `log.jsonl`. The same call on the same folder continues. Progress is processor
+seconds over budget, so a run that shares its machine or is paused trains as long as one that does not.
 """
 
 from __future__ import annotations
@@ -33,15 +33,12 @@ from gravbench.workshop.training.checkpoints import (
 )
 from gravbench.workshop.training.heldout import decode_held_out
 from gravbench.workshop.training.losses import InkHeads, Weights, joint_loss
-from gravbench.workshop.training.optimizer import KINDS, Curriculum, Optimizer
-
-STEP_CAP_S = 10.0
-"""A step counts at most this much towards the budget: a paused process loses no training."""
+from gravbench.workshop.training.optimizer import KINDS, Curriculum, Optimizer, fast_dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainOptions:
-    """One run. `budget_s`: trained seconds (wall clock of steps); `blocks`: block sizes drawn per sample."""
+    """One run. `budget_s`: processor seconds of each process; `blocks`: block sizes drawn per sample."""
 
     out: Path
     init: Path | None = None
@@ -57,9 +54,12 @@ class TrainOptions:
     """Block size written to block_diffusion.json: what runs draft by default."""
     blocks: tuple[int, ...] = (4, 8, 8, 16)
     full_mask_share: float = 0.6
+    robust_share: float = 0.0
+    """Share of crops with a fault that users met (rotation, blur, JPEG, inverse, other fonts, wide lines)."""
     curriculum: Curriculum = field(default_factory=Curriculum)
     weights: Weights = field(default_factory=Weights)
-    compute_dtype: str = "bfloat16"
+    compute_dtype: str | None = None
+    """Default: bfloat16 where the hardware multiplies it, else float32. What is saved is bfloat16."""
     device: str = "cpu"
     report: Callable[[dict[str, Any]], None] | None = None
     """Called by the first process with every log entry."""
@@ -123,11 +123,12 @@ class Trainer:
         self.options, self.rank = options, rank
         self.checkpoint = options.out / "checkpoint"
         self.device = torch.device(options.device)
-        dtype = getattr(torch, options.compute_dtype)
+        named_dtype = options.compute_dtype
+        dtype = getattr(torch, named_dtype) if named_dtype else fast_dtype(self.device)
         self.model, self.tokenizer, self.processor = load_for_training(self.checkpoint, dtype)
         self.model.to(self.device)
         self.lexicon = Lexicon.of(self.tokenizer, self.processor)
-        self.stream = CropStream(self.lexicon, options.seed, rank)
+        self.stream = CropStream(self.lexicon, options.seed, rank, options.robust_share)
         text = self.model.config.text_config
         torch.manual_seed(options.seed)
         self.heads = InkHeads(
@@ -149,9 +150,9 @@ class Trainer:
         """Steps until the budget is used; saves on the way and at the end."""
         saved_at = self.progress.trained_s
         while self.share < 1.0:
-            began = time.monotonic()
+            began = time.process_time()
             parts = self.one_step()
-            self.progress.trained_s += self._agreed(min(time.monotonic() - began, STEP_CAP_S))
+            self.progress.trained_s += self._agreed(time.process_time() - began)
             if self.rank == 0 and self.progress.step % 20 == 0:
                 self._log({"event": "step", **parts})
             if self.progress.trained_s - saved_at >= self.options.save_every_s or self.share >= 1.0:

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -15,8 +16,9 @@ from system_packages import needs_fonts
 from gravbench.imaging import load_image
 from gravbench.suites.manifest import list_suites, load_samples, load_suite
 from gravbench.suites.samples import Sample
-from gravbench.workshop.shipped_suites import build_crops_mini
+from gravbench.workshop.shipped_suites import Built, build_crops_mini, build_crops_robust
 from gravbench.workshop.synth.lettering import is_unseen
+from gravbench.workshop.synth.robust import FAULTS
 from gravbench.workshop.synth.sentences import split_of
 
 
@@ -71,15 +73,29 @@ def _drawn_with() -> dict[str, str | None]:
     }
 
 
+def test_crops_robust_has_twenty_held_out_crops_of_each_fault() -> None:
+    robust = load_samples(load_suite("crops-robust"))
+    assert Counter(sample.attributes["fault"] for sample in robust) == dict.fromkeys(FAULTS, 20)
+    assert Counter(sample.task for sample in robust) == {"text": 80, "table": 24, "formula": 16}
+    assert {split_of(sample.reference) for sample in robust} == {"heldout"}
+    fonts = {sample.attributes["font"] for sample in robust if sample.attributes["fault"] == "font"}
+    assert all(is_unseen(str(font)) for font in fonts)
+
+
 @needs_fonts
-def test_generator_rebuilds_the_shipped_suite(tmp_path: Path, samples: tuple[Sample, ...]) -> None:
+@pytest.mark.parametrize(
+    ("name", "build"), [("crops-mini", build_crops_mini), ("crops-robust", build_crops_robust)]
+)
+def test_generator_rebuilds_the_shipped_suite(
+    tmp_path: Path, name: str, build: Callable[[Path], Built]
+) -> None:
     """Ground truth and pixels are equal with the recorded renderers.
 
     Others keep nearly every reference, and the pixels that Pillow draws; mathtext of another release
     sets formulas a pixel wider or narrower, which shifts them on the crop.
     """
-    data_dir = load_suite("crops-mini").data_dir
-    built = build_crops_mini(tmp_path)
+    data_dir, samples = load_suite(name).data_dir, load_samples(load_suite(name))
+    built = build(tmp_path)
     assert built.count == len(samples)
     old, new = _truth(data_dir), _truth(tmp_path)
     differences = {
@@ -92,7 +108,7 @@ def test_generator_rebuilds_the_shipped_suite(tmp_path: Path, samples: tuple[Sam
         assert set(differences.values()) == {0.0}
     else:
         assert len(differences) > 0.95 * len(samples)
-        drawn_by_pillow = [differences[key] for key in differences if not key.startswith("formula")]
+        drawn_by_pillow = [differences[key] for key in differences if "formula" not in key]
         assert sum(difference < 6 for difference in drawn_by_pillow) > 0.95 * len(drawn_by_pillow)
 
 

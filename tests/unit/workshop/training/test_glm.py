@@ -10,10 +10,10 @@ import torch
 from system_packages import needs_fonts
 
 from gravbench.workshop.synth import render_crop
-from gravbench.workshop.training.batches import Lexicon, collate, make_example
+from gravbench.workshop.training.batches import Batch, Lexicon, collate, make_example
 from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
 from gravbench.workshop.training.glm import text_forward, vision_forward
-from gravbench.workshop.training.layout import CLEAN, NO_TARGET, PREFIX, VIEW_A, lay_out, visibility
+from gravbench.workshop.training.layout import CLEAN, NO_TARGET, PREFIX, VIEW_A, lay_out
 from gravbench.workshop.training.losses import InkHeads, Weights, joint_loss
 from gravbench.workshop.training.vocabulary import Speller
 
@@ -51,26 +51,25 @@ def stock_inputs(p: SimpleNamespace, index: int) -> dict[str, torch.Tensor]:
     }
 
 
+def hidden_states(p: SimpleNamespace, batch: Batch) -> torch.Tensor:
+    _, tokens = vision_forward(p.model.model.visual, batch.patches, batch.patch_at, batch.images)
+    language = p.model.model.language_model
+    image = (batch.ids == p.lexicon.image_id) & (batch.kind == PREFIX)
+    embeds = language.embed_tokens(batch.ids).masked_scatter(image[:, None], tokens)
+    return text_forward(language, embeds, batch.positions, batch.spans)[0]
+
+
 @needs_fonts
 @torch.no_grad()
 def test_clean_stream_equals_a_plain_causal_forward(parts: SimpleNamespace) -> None:
     rng = np.random.default_rng(0)
     batch = collate(parts.examples, parts.lexicon, blocks=(4,), full_mask_share=0.5, rng=rng)
-    _, tokens = vision_forward(parts.model.model.visual, batch.patches, batch.patch_at, batch.patch_valid)
-    language = parts.model.model.language_model
-    embeds = language.embed_tokens(batch.ids)
-    cells = batch.patch_valid.sum(1) // 4
-    image = (batch.ids == parts.lexicon.image_id) & (batch.kind == PREFIX)
-    seen = torch.arange(tokens.shape[1])[None] < cells[:, None]
-    embeds = embeds.masked_scatter(image[..., None], tokens[seen])
-    hidden, _ = text_forward(
-        language, embeds, batch.positions, visibility(batch.kind, batch.slot, batch.block)
-    )
-    logits = parts.model.lm_head(hidden)
-    for b in range(len(parts.examples)):
+    logits = parts.model.lm_head(hidden_states(parts, batch))
+    for b, (first, count) in enumerate(batch.rows):
         want = parts.model(**stock_inputs(parts, b)).logits[0]
-        causal = batch.kind[b] <= CLEAN
-        torch.testing.assert_close(logits[b, causal], want, atol=1e-4, rtol=1e-4)
+        mine = slice(first, first + count)
+        causal = batch.kind[mine] <= CLEAN
+        torch.testing.assert_close(logits[mine][causal], want, atol=1e-4, rtol=1e-4)
 
 
 @needs_fonts
@@ -78,17 +77,14 @@ def test_clean_stream_equals_a_plain_causal_forward(parts: SimpleNamespace) -> N
 def test_draft_rows_equal_the_window_a_decoder_will_run(parts: SimpleNamespace) -> None:
     """x_t block at slot s = forward of B masks after the committed text, bidirectional among themselves."""
     example, block = parts.examples[1], 4
-    rng = np.random.default_rng(1)
-    batch = collate([example], parts.lexicon, blocks=(block,), full_mask_share=1.0, rng=rng)
-    _, tokens = vision_forward(parts.model.model.visual, batch.patches, batch.patch_at, batch.patch_valid)
-    language = parts.model.model.language_model
-    embeds = language.embed_tokens(batch.ids)
-    embeds = embeds.masked_scatter((batch.ids == parts.lexicon.image_id)[..., None], tokens[0])
-    hidden, _ = text_forward(
-        language, embeds, batch.positions, visibility(batch.kind, batch.slot, batch.block)
-    )
-    start = int(batch.block[0][batch.kind[0] == VIEW_A].unique()[2])
-    mine = (batch.kind[0] == VIEW_A) & (batch.block[0] == start)
+    draws = [np.random.default_rng(1) for _ in range(2)]
+    batch = collate([example], parts.lexicon, blocks=(block,), full_mask_share=1.0, rng=draws[0])
+    hidden = hidden_states(parts, batch)
+    draws[1].choice((block,))
+    row = lay_out(example.prefix, example.response, block=block, mask_id=parts.lexicon.mask_id,
+                  eos_id=parts.lexicon.eos_id, full_mask_share=1.0, rng=draws[1])  # fmt: skip
+    start = int(np.unique(row.block[row.kind == VIEW_A])[2])
+    mine = torch.from_numpy((row.kind == VIEW_A) & (row.block == start))
 
     ids = torch.tensor([example.prefix + example.response[:start] + [parts.lexicon.mask_id] * block])
     n = ids.shape[1]
@@ -101,7 +97,7 @@ def test_draft_rows_equal_the_window_a_decoder_will_run(parts: SimpleNamespace) 
         input_ids=ids, attention_mask=mask[None, None], position_ids=positions, mm_token_type_ids=types,
         pixel_values=pixels["pixel_values"], image_grid_thw=pixels["image_grid_thw"],
     ).last_hidden_state[0, n - block :]  # fmt: skip
-    torch.testing.assert_close(hidden[0, mine], want, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(hidden[mine], want, atol=1e-4, rtol=1e-4)
 
 
 def test_complementary_views_make_every_token_a_target_exactly_once() -> None:
