@@ -33,6 +33,7 @@ SUITES_VERBS: dict[str, Callable[..., int]] = {
     "show": verbs.suites_show,
     "verify": verbs.suites_verify,
     "fetch": verbs.suites_fetch,
+    "make": verbs.suites_make,
 }
 
 

@@ -161,6 +161,67 @@ def suites_fetch(
     return fetch(name, data=data, quiet=quiet)
 
 
+def suites_make(
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of images. Without --truth, NAME.txt, .md, .html or .tex lies beside NAME.png.",
+            show_default=False,
+        ),
+    ] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Ground truth: CSV, TSV, JSON, JSON Lines, Parquet, or a folder that `datasets` saved.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the suite. Default: that of the folder or file.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="New folder. Default: ./NAME.", show_default=False),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROLE=COLUMN,...",
+            help="Roles: image, text, task, split, id. Further columns become attributes.",
+            show_default=False,
+        ),
+    ] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TASK=TEXT", help="Default: the model's own; repeatable.", show_default=False),
+    ] = None,
+    max_new_tokens: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TASK=N", help="Default: text 512, table and formula 4096.", show_default=False),
+    ] = None,
+    scorer: Annotated[str, typer.Option(help="Who scores the answers.")] = "crops",
+    encoding: Annotated[str, typer.Option(help="Of text files without a byte-order mark.")] = "utf-8",
+    json: JsonFlag = False,
+) -> int:
+    """Make a suite of images and their ground truth; list what was left out, and why."""
+    from gravbench.cli.make_command import make
+
+    return make(
+        images=images,
+        truth=truth,
+        name=name,
+        out=out,
+        columns=columns,
+        prompts=prompt or (),
+        budgets=max_new_tokens or (),
+        scorer=scorer,
+        encoding=encoding,
+        as_json=json,
+    )
+
+
 def train(
     out: Annotated[
         Path, typer.Option(help="Training folder; an unfinished one continues.", show_default=False)

@@ -196,6 +196,11 @@ def list_suites(*, root: Path | None = None) -> tuple[Suite, ...]:
     return tuple(_read(path or Path(OTHERS.load(name))) for name, path in sorted(_manifests(root).items()))
 
 
+def is_suite(name: str) -> bool:
+    """Whether a suite is known by this name alone."""
+    return name in _manifests(None)
+
+
 def _manifests(root: Path | None) -> dict[str, Path | None]:
     """Suite name -> its manifest; `None`: another package says where it lies, once it is asked for."""
     found: dict[str, Path | None] = {path.stem: path for path in (root or data_root("suites")).glob("*.toml")}

@@ -105,11 +105,16 @@ def crop_samples(
 def reference_of(region: AnnotatedRegion) -> str:
     """Ground truth in the form the model answers: bare LaTeX for formulas, HTML for tables."""
     text = region.content.strip()
-    if region.category == "equation_isolated":
-        for opening, closing in _DELIMITERS:
-            inside = text[len(opening) : len(text) - len(closing)]
-            if len(text) >= len(opening) + len(closing) and text == f"{opening}{inside}{closing}":
-                return inside.strip()
+    return reference_of_formula(text) if region.category == "equation_isolated" else text
+
+
+def reference_of_formula(text: str) -> str:
+    """LaTeX without the delimiters around all of it."""
+    text = text.strip()
+    for opening, closing in _DELIMITERS:
+        inside = text[len(opening) : len(text) - len(closing)]
+        if len(text) >= len(opening) + len(closing) and text == f"{opening}{inside}{closing}":
+            return inside.strip()
     return text
 
 

@@ -81,7 +81,10 @@ def read_samples(data_dir: Path, annotations: str, sha256: str) -> tuple[Sample,
 
 
 def contained_path(folder: Path, relative: str, *, where: str) -> Path:
-    """`folder / relative` resolved; `DataError` if it is absolute or leaves `folder` by `..` or a link."""
+    """`folder / relative` resolved; `DataError` if it is absolute or leaves `folder` by `..` or a link.
+
+    Files of a snapshot in the hub's cache are links to the repository's own `blobs/`: these may be followed.
+    """
     pure = PurePosixPath(relative)
     if pure.is_absolute() or ".." in pure.parts or "\\" in relative or not pure.parts:
         raise DataError(f"{where}: {relative!r}, expected a relative path inside {folder}", hint=_INSIDE)
@@ -93,7 +96,7 @@ def contained_path(folder: Path, relative: str, *, where: str) -> Path:
     try:
         root = folder.resolve()
         resolved = (root / pure).resolve()
-        if resolved.is_relative_to(root):
+        if _is_within(resolved, root):
             resolved.stat()
     except (FileNotFoundError, NotADirectoryError):
         pass
@@ -102,11 +105,19 @@ def contained_path(folder: Path, relative: str, *, where: str) -> Path:
             f"{where}: {shortened(relative, 120)!r}: {getattr(fault, 'strerror', None) or fault}",
             hint="Put a regular, readable file there, under a shorter name if need be.",
         ) from fault
-    if not resolved.is_relative_to(root):
+    if not _is_within(resolved, root):
         raise DataError(
             f"{where}: {relative!r} leads outside {folder} by a link, expected a path inside", hint=_INSIDE
         )
     return resolved
+
+
+def _is_within(resolved: Path, root: Path) -> bool:
+    """Whether a path lies below `root`, or is a blob of the hub repository that `root` is a snapshot of."""
+    if resolved.is_relative_to(root):
+        return True
+    snapshot = next((p for p in (root, *root.parents) if p.parent.name == "snapshots"), None)
+    return snapshot is not None and resolved.parent == snapshot.parent.parent / "blobs"
 
 
 def describe_fault(fault: ValidationError) -> str:
