@@ -13,8 +13,13 @@ from PIL import Image, ImageDraw
 
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.records import Request, Task
-from gravbench.workshop.training.checkpoints import MICRO, make_config, make_image_processor, write_checkpoint
-from gravbench.workshop.training.vocabulary import build_tokenizer
+from gravbench.workshop.training.checkpoints import (
+    MICRO,
+    build_tokenizer,
+    make_config,
+    make_image_processor,
+    write_checkpoint,
+)
 
 
 def write_random_checkpoint(folder: Path, *, seed: int, edit: Callable[[Any], None] = lambda _: None) -> None:

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gravbench.workshop.training.checkpoints import Shape, make_image_processor
-from gravbench.workshop.training.vocabulary import CHAT_TEMPLATE, save_tokenizer
+from gravbench.workshop.training.checkpoints import CHAT_TEMPLATE, Shape, make_image_processor, save_tokenizer
 
 VOCABULARY = 59392
 FIRST_SPECIAL = 59246

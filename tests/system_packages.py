@@ -14,7 +14,7 @@ from report_support import chromium
 
 from gravbench.omnidocbench.cdm import DEBIAN_PACKAGES
 from gravbench.omnidocbench.tables.latex import latexml_available
-from gravbench.workshop.synth.lettering import HELDOUT_FACES, TRAIN_FACES
+from gravbench.workshop.synth.ink import HELDOUT_FACES, TRAIN_FACES
 
 
 def needs(what: str, packages: tuple[str, ...], *, here: bool) -> pytest.MarkDecorator:

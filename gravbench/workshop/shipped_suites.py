@@ -17,10 +17,9 @@ from gravbench.imaging import bytes_digest
 from gravbench.suites.page_folder import entry_digest
 from gravbench.suites.samples import Annotation
 from gravbench.workshop.synth import Crop, render_crop, render_letters
-from gravbench.workshop.synth.crop import shuffled_pair
-from gravbench.workshop.synth.lettering import is_unseen
+from gravbench.workshop.synth.crop import FAULTS, render_robust, shuffled_pair
+from gravbench.workshop.synth.ink import is_unseen
 from gravbench.workshop.synth.page import Columns, SynthPage, render_page
-from gravbench.workshop.synth.robust import FAULTS, render_robust
 
 FIRST_SEED = 1_000_000
 """Far from the low seeds that training uses for its own held-out curve."""

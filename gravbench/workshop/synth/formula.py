@@ -13,10 +13,17 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gravbench.workshop.synth.canvas import Anchors, develop, pick_wear, rotate_points, round_up
-from gravbench.workshop.synth.charset import ACCENTS, FUNCTIONS, GREEK, RELATIONS, target_units
 from gravbench.workshop.synth.formula_anchors import formula_anchors
-from gravbench.workshop.synth.sentences import Split, split_of
+from gravbench.workshop.synth.ink import Anchors, develop, pick_wear, rotate_points, round_up
+from gravbench.workshop.synth.language import (
+    ACCENTS,
+    FUNCTIONS,
+    GREEK,
+    RELATIONS,
+    Split,
+    split_of,
+    target_units,
+)
 
 Tokens = list[str]
 _VARIABLES = "abcdefghijkmnpqrstuvwxyz"

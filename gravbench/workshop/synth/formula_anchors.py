@@ -12,8 +12,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from gravbench.workshop.synth.canvas import Anchors
-from gravbench.workshop.synth.charset import ACCENTS, FUNCTIONS, target_units
+from gravbench.workshop.synth.ink import Anchors
+from gravbench.workshop.synth.language import ACCENTS, FUNCTIONS, target_units
 
 _OVER_UNDER = ("\\sum", "\\prod", "\\lim")
 _WORDS = (*FUNCTIONS, "\\lim")

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from PIL import Image
 
 from gravbench.workshop.synth import page_pieces
-from gravbench.workshop.synth.canvas import Wear, develop, round_up
 from gravbench.workshop.synth.formula import FormulaPlan, plan_formula
-from gravbench.workshop.synth.lettering import TRAIN_FACES, Face, Pen, pick_face
+from gravbench.workshop.synth.ink import TRAIN_FACES, Face, Pen, Wear, develop, pick_face, round_up
+from gravbench.workshop.synth.language import Split
 from gravbench.workshop.synth.page_pieces import (
     Box,
     Inline,
@@ -22,7 +22,6 @@ from gravbench.workshop.synth.page_pieces import (
     table_piece,
     text_piece,
 )
-from gravbench.workshop.synth.sentences import Split
 from gravbench.workshop.synth.table import TablePlan, plan_table
 
 Columns = Literal[1, 2]

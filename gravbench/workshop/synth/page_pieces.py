@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from gravbench.workshop.synth.lettering import Face, Pen, draw_line
-from gravbench.workshop.synth.sentences import Split, proper_names, short_words, split_of, words
+from gravbench.workshop.synth.ink import Face, Pen, draw_line
+from gravbench.workshop.synth.language import Split, proper_names, short_words, split_of, words
 from gravbench.workshop.synth.table import TablePlan, ink_table
 from gravbench.workshop.synth.text import compose
 

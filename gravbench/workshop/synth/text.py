@@ -13,9 +13,18 @@ from typing import Literal
 
 from PIL import Image, ImageDraw
 
-from gravbench.workshop.synth.canvas import Anchors, develop, pick_wear, rotate_points, round_up
-from gravbench.workshop.synth.lettering import Face, Pen, draw_line, pick_face
-from gravbench.workshop.synth.sentences import Split, proper_names, sentences, split_of, words
+from gravbench.workshop.synth.ink import (
+    Anchors,
+    Face,
+    Pen,
+    develop,
+    draw_line,
+    pick_face,
+    pick_wear,
+    rotate_points,
+    round_up,
+)
+from gravbench.workshop.synth.language import Split, proper_names, sentences, split_of, words
 
 Style = Literal["prose", "items", "random"]
 

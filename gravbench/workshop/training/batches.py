@@ -17,8 +17,9 @@ from PIL.Image import Resampling
 from torch import Tensor
 
 from gravbench.workshop.synth import Crop, render_crop
-from gravbench.workshop.synth.robust import faults_of, render_robust
-from gravbench.workshop.training.kernels import Span
+from gravbench.workshop.synth.crop import faults_of, render_robust
+from gravbench.workshop.training.checkpoints import EOS, MASK, Spelling, prompt_ids, spelling_of
+from gravbench.workshop.training.glm import Span
 from gravbench.workshop.training.layout import (
     CLEAN,
     NO_TARGET,
@@ -30,7 +31,6 @@ from gravbench.workshop.training.layout import (
     visibility,
 )
 from gravbench.workshop.training.optimizer import EXAMPLES, KINDS
-from gravbench.workshop.training.vocabulary import EOS, MASK, Spelling, prompt_ids, spelling_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -300,7 +300,7 @@ class CropStream:
     seed: int
     rank: int
     robust_share: float = 0.0
-    """Share of crops drawn with one of the faults of `gravbench.workshop.synth.robust`."""
+    """Share of crops drawn with one of the faults of `gravbench.workshop.synth.crop`."""
 
     def micro_batch(self, kind: str, index: int) -> list[Example]:
         """The `index`-th micro-batch of `kind` (0-based)."""

@@ -15,7 +15,7 @@ from gravbench.backends.glm.checkpoint import read_checkpoint
 from gravbench.backends.glm.end_tokens import read_end_tokens
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.errors import EngineError
-from gravbench.workshop.training.vocabulary import build_tokenizer
+from gravbench.workshop.training.checkpoints import build_tokenizer
 
 Edit = Callable[[dict[str, Any]], object]
 

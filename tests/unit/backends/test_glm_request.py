@@ -13,7 +13,7 @@ from gravbench.backends.glm.request import PROMPTS, Prompter, read_pixels, strip
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.errors import EngineError
 from gravbench.records import TASKS, DecodeConfig, Request
-from gravbench.workshop.training.vocabulary import build_tokenizer, prompt_ids
+from gravbench.workshop.training.checkpoints import build_tokenizer, prompt_ids
 
 
 @pytest.fixture(scope="module")

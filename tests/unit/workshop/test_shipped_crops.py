@@ -17,9 +17,9 @@ from gravbench.imaging import load_image
 from gravbench.suites.manifest import list_suites, load_samples, load_suite
 from gravbench.suites.samples import Sample
 from gravbench.workshop.shipped_suites import Built, build_crops_mini, build_crops_robust
-from gravbench.workshop.synth.lettering import is_unseen
-from gravbench.workshop.synth.robust import FAULTS
-from gravbench.workshop.synth.sentences import split_of
+from gravbench.workshop.synth.crop import FAULTS
+from gravbench.workshop.synth.ink import is_unseen
+from gravbench.workshop.synth.language import split_of
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from gravbench.suites.manifest import PageSet, Suite, load_suite
 from gravbench.suites.page_folder import read_page_folder
 from gravbench.suites.status import verify_suite
 from gravbench.workshop.shipped_suites import PageJob, mini_pages, shuffled_line, shuffled_pages, write_pages
-from gravbench.workshop.synth.sentences import split_of
+from gravbench.workshop.synth.language import split_of
 
 
 def opened(name: str) -> OpenedSuite:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gravbench.workshop.synth.canvas import Wear, develop, rotate_points
-from gravbench.workshop.synth.charset import LATEX_COMMANDS, target_units
 from gravbench.workshop.synth.formula import compose_formula, spell
+from gravbench.workshop.synth.ink import Wear, develop, rotate_points
+from gravbench.workshop.synth.language import LATEX_COMMANDS, target_units
 from gravbench.workshop.synth.table import compose_table
 
 

@@ -20,8 +20,8 @@ from gravbench.workshop.synth import (
     render_letters,
     target_units,
 )
-from gravbench.workshop.synth.lettering import is_unseen, load_font
-from gravbench.workshop.synth.sentences import sentences, split_of
+from gravbench.workshop.synth.ink import is_unseen, load_font
+from gravbench.workshop.synth.language import sentences, split_of
 
 pytestmark = needs_fonts
 COUNTS = {"short": 60, "line": 60, "paragraph": 30, "table": 40, "formula": 30}

@@ -11,11 +11,10 @@ from system_packages import needs_fonts
 
 from gravbench.workshop.synth import render_crop
 from gravbench.workshop.training.batches import Batch, Lexicon, collate, make_example
-from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
+from gravbench.workshop.training.checkpoints import MICRO, Speller, write_initial_checkpoint
 from gravbench.workshop.training.glm import text_forward, vision_forward
 from gravbench.workshop.training.layout import CLEAN, NO_TARGET, PREFIX, VIEW_A, lay_out
 from gravbench.workshop.training.losses import InkHeads, Weights, joint_loss
-from gravbench.workshop.training.vocabulary import Speller
 
 
 @pytest.fixture(scope="module")

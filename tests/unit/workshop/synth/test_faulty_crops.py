@@ -8,9 +8,9 @@ from system_packages import needs_fonts
 
 from gravbench.errors import UsageError
 from gravbench.workshop.synth import KINDS, Crop
-from gravbench.workshop.synth.lettering import ROBUST_HELDOUT_FACES, ROBUST_TRAIN_FACES, TRAIN_FACES
-from gravbench.workshop.synth.robust import FAULTS, faults_of, paper_of, render_robust
-from gravbench.workshop.synth.sentences import split_of
+from gravbench.workshop.synth.crop import FAULTS, faults_of, paper_of, render_robust
+from gravbench.workshop.synth.ink import ROBUST_HELDOUT_FACES, ROBUST_TRAIN_FACES, TRAIN_FACES
+from gravbench.workshop.synth.language import split_of
 
 pytestmark = needs_fonts
 CASES = [(fault, kind) for kind in KINDS for fault in dict.fromkeys(faults_of(kind))]

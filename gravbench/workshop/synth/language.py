@@ -1,9 +1,15 @@
-"""The closed alphabets of the targets: plain characters, HTML table tags, LaTeX commands."""
+"""What targets are made of: closed alphabets (characters, table tags, LaTeX commands), sentences and words.
+
+The text alone decides whether it is held out from training, never an index.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
+from importlib import resources
+from typing import Literal
 
 CHARSET: str = "".join(map(chr, range(32, 127))) + "–’“”é°€×" + "\n"
 """Every character of plain text and cells; the newline joins the lines of a paragraph."""
@@ -67,3 +73,41 @@ def _unit_pattern() -> re.Pattern[str]:
 def target_units(text: str) -> list[str]:
     """Cut a target into tags, commands and single characters, longest unit first; joined they give `text`."""
     return _unit_pattern().findall(text)
+
+
+Split = Literal["train", "heldout"]
+SPLITS: tuple[Split, ...] = ("train", "heldout")
+
+
+def split_of(text: str) -> Split:
+    """`heldout` for one text in about ten, by the first byte of its SHA-256."""
+    return "heldout" if hashlib.sha256(text.encode("utf-8")).digest()[0] % 10 == 0 else "train"
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    text = resources.files("gravbench.workshop.synth").joinpath("corpus", name).read_text(encoding="utf-8")
+    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+@functools.cache
+def sentences(split: Split) -> tuple[str, ...]:
+    """Sentences of one split, in file order."""
+    return tuple(line for line in _lines("sentences.txt") if split_of(line) == split)
+
+
+@functools.cache
+def words() -> tuple[str, ...]:
+    """Lower-case words; shared by both splits, since only whole texts are held out."""
+    return tuple(word for word in _lines("words.txt") if word[0].islower())
+
+
+@functools.cache
+def short_words() -> tuple[str, ...]:
+    """Lower-case words of at most seven letters, for cells."""
+    return tuple(word for word in words() if len(word) <= 7)
+
+
+@functools.cache
+def proper_names() -> tuple[str, ...]:
+    """Capitalised words."""
+    return tuple(word for word in _lines("words.txt") if word[0].isupper())

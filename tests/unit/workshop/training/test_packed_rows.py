@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.workshop.training.kernels import Span, attend, attend_densely, rms_norm, rotate
+from gravbench.workshop.training.glm import Span, attend, attend_densely, rms_norm, rotate
 from gravbench.workshop.training.layout import NO_TARGET, NO_TEACHER
 from gravbench.workshop.training.losses import draft_loss
 
