@@ -1,10 +1,15 @@
-"""The scorer of single crops: edit distance of text and formulas, TEDS of tables, on raw strings."""
+"""The scorers of single crops. `crops`: edit distance of text and formulas, TEDS of tables, on raw strings.
+
+`crops-quick` is for a first look at text of one's own: character and word error rates under named
+normalisation chains stand beside the edit distance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from gravbench.metrics.edit_distance import edit_distance
+from gravbench.metrics.error_rates import CHAINS, character_error_rate, word_error_rate
 from gravbench.metrics.formula_tree import formula_tree_score
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.table_markup import RefusedMarkupError
@@ -109,7 +114,40 @@ def crop_formula_tree(prediction: str, reference: str) -> tuple[float | None, di
     return result.value, {"nodes_gt": float(result.nodes_gt), "nodes_pred": float(result.nodes_pred)}
 
 
+RATES = {"cer": (character_error_rate, "character"), "wer": (word_error_rate, "word")}
+SHOWN_RATES = (
+    ("cer", "plain"),
+    ("cer", "no-space"),
+    ("cer", "folded"),
+    ("wer", "plain"),
+    ("wer", "folded"),
+)
+"""Which rate under which chain, in the order of the table's columns."""
+
+
+def _rate_metric(rate: str, chain: str) -> Metric:
+    unit = RATES[rate][1]
+    return Metric(
+        name=_rate_name(rate, chain),
+        label=rate.upper() if chain == "plain" else f"{rate.upper()} {chain}",
+        direction="lower",
+        definition=f"Levenshtein distance in {unit}s / {unit}s of the ground truth, at most 1, mean over "
+        f"crops, after {', '.join(CHAINS[chain])}; none for a truth that is empty then.",
+        signature=f"{rate}|chain:{'+'.join(CHAINS[chain])}|cap:1|agg:crop_mean|v:1",
+        tasks=("text",),
+    )
+
+
+def _rate_name(rate: str, chain: str) -> str:
+    return rate if chain == "plain" else f"{rate}_{chain.replace('-', '_')}"
+
+
+def _rate_measure(rate: str, chain: str) -> Measure:
+    return lambda prediction, reference: RATES[rate][0](prediction, reference, chain)
+
+
 MEASURES: dict[str, Measure] = {
+    **{_rate_name(rate, chain): _rate_measure(rate, chain) for rate, chain in SHOWN_RATES},
     "text_ned": crop_ned,
     "table_teds": crop_teds,
     "formula_ned": crop_ned,
@@ -121,7 +159,7 @@ class CropScorer(Scorer):
     """Each metric of a crop's task, measured on the answer and the crop's own text."""
 
     name = "crops"
-    metrics = METRICS
+    metrics: tuple[Metric, ...] = METRICS
 
     def score(self, sample: Sample, answers: Sequence[Answer]) -> list[list[Score]]:
         own = [metric for metric in self.metrics if sample.task in metric.tasks and not metric.parts]
@@ -134,3 +172,13 @@ class CropScorer(Scorer):
         return Score(
             metric=metric.name, value=value, counts=counts, reason=UNSCORED if value is None else None
         )
+
+
+class QuickCropScorer(CropScorer):
+    """The headlines of `crops`, and error rates of text."""
+
+    name = "crops-quick"
+    metrics = (
+        *(metric for metric in METRICS if metric.name in ("text_ned", "table_teds", "formula_ned")),
+        *(_rate_metric(rate, chain) for rate, chain in SHOWN_RATES),
+    )

@@ -16,6 +16,7 @@ SCORERS = Registry(
     "gravbench.scorers",
     {
         "crops": "gravbench.scorers.crops:CropScorer",
+        "crops-quick": "gravbench.scorers.crops:QuickCropScorer",
         "omnidocbench-1.6": "gravbench.omnidocbench.page_scores:OmniDocBenchScorer",
     },
 )

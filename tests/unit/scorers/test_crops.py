@@ -1,8 +1,12 @@
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gravbench.scorers.contract import Answer
 from gravbench.scorers.crops import crop_ned, crop_teds
+from gravbench.scorers.registry import open_scorer
 
 ONE = "<table><tr><td>abcd</td></tr></table>"
 
@@ -37,3 +41,21 @@ def test_ned_is_symmetric_and_within_0_and_1(a: str, b: str) -> None:
 )
 def test_teds_by_hand(prediction: str, value: float) -> None:
     assert crop_teds(prediction, ONE)[0] == pytest.approx(value)
+
+
+def test_the_quick_scorer_has_its_rates_beside_the_edit_distance() -> None:
+    scorer = open_scorer("crops-quick")
+    sample = SimpleNamespace(task="text", truth="One two", attributes={})
+    good, failed = scorer.score(sample, [Answer("onetwo"), Answer("", failed=True)])
+    values = {score.metric: score.value for score in good}
+    assert values == {
+        "text_ned": 2 / 7, "cer": 2 / 7, "cer_no_space": 1 / 6, "cer_folded": 1 / 7,
+        "wer": 1.0, "wer_folded": 1.0,
+    }  # fmt: skip
+    assert {score.value for score in failed} == {1.0}
+    assert len({scorer.signatures()[name] for name in values}) == 6
+
+
+def test_the_quick_scorer_shares_its_headlines_with_the_full_one() -> None:
+    full, quick = open_scorer("crops").signatures(), open_scorer("crops-quick").signatures()
+    assert {full[name] == quick[name] for name in ("text_ned", "table_teds", "formula_ned")} == {True}
