@@ -143,6 +143,14 @@ class RunOptions(Record):
             metavar="KEY",
         ),
     ] = None
+    where: Annotated[
+        str | None,
+        Option(
+            help="Only samples with this value of an attribute, e.g. split=test.",
+            identity="where",
+            metavar="KEY=VALUE",
+        ),
+    ] = None
     pages: Annotated[
         str | None,
         Option(help="Only samples whose id matches, e.g. 'page-0*'.", identity="pages", metavar="GLOB"),

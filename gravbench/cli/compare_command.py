@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from gravbench.analysis.loaded import LoadedRun, named
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.comparison_table import comparison_parts
 from gravbench.cli.output import print_json, print_tables, say_error
+from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import ErrorLimit, parse_error_limit
@@ -30,11 +32,13 @@ def compare(
     seed: int,
     force: bool,
     max_errors: str,
+    report: Path | None,
     as_json: bool,
 ) -> int:
     """Print the comparison; 0 whatever it shows. Unlike suites are exit 3, as are more failed samples than
     `max_errors` allows."""
     limit = parse_error_limit(max_errors)
+    check_page(report)
     if (base_arm is None) != (own_arm is None) or (base_arm is not None and own is None):
         raise UsageError(
             "--base-arm and --own-arm pair strategies of two runs; one of them is not enough",
@@ -60,6 +64,17 @@ def compare(
         print_json(canonical_json(comparison.model_dump(mode="json", by_alias=True, exclude_none=True)))
     else:
         print_tables(*comparison_parts(comparison))
+    if report is not None:
+        write_page(
+            (base,) if own is None else (base, own),
+            report,
+            argv=("gravbench", *sys.argv[1:]),
+            seed=seed,
+            say=not as_json,
+            resamples=resamples,
+            referee=referee,
+            forward_cost=forward_cost,
+        )
     return _exit_code([first, *([second] if second else [])], limit)
 
 

@@ -10,6 +10,7 @@ from gravbench.analysis.clockless import clockless_lines
 from gravbench.analysis.summary import Summary, summary_json
 from gravbench.cli.output import print_json, print_line, print_tables, say_error
 from gravbench.cli.progress import make_progress
+from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.summary_table import summary_parts
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import RunOptions
@@ -22,9 +23,10 @@ from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.suites.manifest import load_suite
 
 
-def run_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
-    """Run, print, and return 0, or 3 when more samples failed than allowed."""
+def run_suite(options: RunOptions, *, report: Path | None, as_json: bool, quiet: bool) -> int:
+    """Run, print, write the `report`, and return 0, or 3 when more samples failed than allowed."""
     asked = as_arms(options)
+    check_page(report)
     outcome = run_plan(asked, quiet=quiet)
     if as_json:
         print_json(summary_json(outcome.summary))
@@ -32,6 +34,10 @@ def run_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
         print_line(str(outcome.run_dir))
     else:
         print_tables(*summary_parts(outcome.summary))
+    if report is not None:
+        write_page(
+            (outcome.run_dir,), report, argv=options.argv, seed=options.seed, say=not (as_json or quiet)
+        )
     return exit_code(outcome, asked)
 
 

@@ -17,14 +17,22 @@ QuietFlag = Annotated[bool, typer.Option("--quiet", help="No progress and no tab
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 
 
-def run(options: RunOptions, json: JsonFlag = False, quiet: QuietFlag = False) -> int:
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write the report, one HTML file.", show_default=False),
+]
+
+
+def run(
+    options: RunOptions, report: ReportOption = None, json: JsonFlag = False, quiet: QuietFlag = False
+) -> int:
     """Run strategies over a suite in interleaved pairs; print quality, acceptance and speed.
 
     Repeating the same command continues an unfinished run.
     """
     from gravbench.cli.run_command import run_suite
 
-    return run_suite(options, as_json=json, quiet=quiet)
+    return run_suite(options, report=report, as_json=json, quiet=quiet)
 
 
 def sweep(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.verbs import JsonFlag, RunArgument
+from gravbench.cli.verbs import JsonFlag, ReportOption, RunArgument
 
 RefereeOption = Annotated[
     str | None,
@@ -57,6 +57,7 @@ def compare(
         str,
         typer.Option(help="Samples that may have failed in a run: a share or a number; above it exit 3."),
     ] = "1%",
+    report: ReportOption = None,
     json: JsonFlag = False,
 ) -> int:
     """Is it the same text, is it faster, by how much: one run against its ar arm, or two runs."""
@@ -73,6 +74,7 @@ def compare(
         seed=seed,
         force=force,
         max_errors=max_errors,
+        report=report,
         as_json=json,
     )
 

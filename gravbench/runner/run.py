@@ -252,6 +252,7 @@ def build_identity(
         seed=options.seed,
         limit=options.limit,
         stratify=options.stratify,
+        where=options.where,
         pages=options.pages,
         backend=canonical_backend(options.backend),
         engine=info.engine,

@@ -37,6 +37,7 @@ def open_suite_data(options: RunOptions, suite: Suite, *, note: Callable[[str], 
         cache=crops_cache(),
         selection=Selection(
             pages=options.pages,
+            where=options.where,
             limit=options.limit,
             stratify=options.stratify,
             seed=options.seed,

@@ -40,6 +40,8 @@ class RunIdentity(Record):
     seed: int
     limit: int | None = None
     stratify: str | None = None
+    where: str | None = None
+    """The attribute and value of `--where`."""
     pages: str | None = None
     """The shell pattern of `--pages`."""
     backend: str

@@ -22,9 +22,10 @@ DATA_VARIABLE = "GRAVBENCH_DATA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which samples: `--pages`, `--limit`, `--stratify`, `--seed`; and `--allow-drift suite`."""
+    """Which samples: `--pages`, `--where`, `--limit`, `--stratify`, `--seed`; and `--allow-drift suite`."""
 
     pages: str | None = None
+    where: str | None = None
     limit: int | None = None
     stratify: str | None = None
     seed: int = 0
@@ -128,7 +129,7 @@ def open_folder(
         else:
             samples = (*samples, *page_data.samples)
     chosen = take(
-        match_pages(samples, selection.pages),
+        match_attribute(match_pages(samples, selection.pages), selection.where),
         selection.limit,
         stratify=selection.stratify,
         seed=selection.seed,
@@ -196,6 +197,28 @@ def match_pages(samples: Sequence[S], pattern: str | None) -> tuple[S, ...]:
             hint="It is a shell pattern over sample ids, such as 'page-0*'.",
         )
     return kept
+
+
+def match_attribute(samples: Sequence[S], wanted: str | None) -> tuple[S, ...]:
+    """Samples whose attribute `KEY` is `VALUE`, of `wanted` = `KEY=VALUE`; the task is an attribute too."""
+    if wanted is None:
+        return tuple(samples)
+    key, equals, value = wanted.partition("=")
+    found: dict[str, None] = {}
+    kept = []
+    for sample in samples:
+        if key in _keys(sample):
+            own = _keys(sample)[key]
+            shown = str(own).lower() if isinstance(own, bool) else str(own)
+            found[shown] = None
+            if shown == value:
+                kept.append(sample)
+    if not kept:
+        known = sorted({name for sample in samples for name in _keys(sample)})
+        near = f"values of {key}: {', '.join(sorted(found)[:20])}" if found else f"keys: {', '.join(known)}"
+        what = "expected KEY=VALUE" if not equals else "no sample of the suite has it"
+        raise UsageError(f"--where: {wanted!r}: {what}", hint=near)
+    return tuple(kept)
 
 
 def take(
