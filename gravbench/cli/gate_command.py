@@ -20,7 +20,7 @@ from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.exact import judge_regenerated, rescore
 from gravbench.gate.policy import Policy, load_policy
-from gravbench.gate.reference import Reference, load_reference
+from gravbench.gate.reference import Reference, load_reference, suites_in
 from gravbench.gate.verdict import GateReport, Mode, junit_xml, step_summary, unjudged, workflow_commands
 from gravbench.options import RunOptions, options_of
 from gravbench.runner.pages import data_document, references_sha
@@ -145,10 +145,13 @@ def _judge(
 
 
 def _reference_folder(given: Path | None, run: Path | None) -> Path:
-    if given is not None:
+    """The folder of one suite; of a folder of several, as `bless --to` makes, that of the run's suite."""
+    if given is not None and (run is None or not suites_in(given)):
         return given
     assert run is not None
     suite = RunDirectory(run).manifest().identity.suite
+    if given is not None:
+        return given / suite if suite in suites_in(given) else given
     folder = shipped_reference(suite)
     if not folder.is_dir():
         raise DataError(

@@ -127,12 +127,22 @@ def arm_folder(strategy: str) -> str:
     return strategy.replace(":", "@")
 
 
+def suites_in(folder: Path) -> list[str]:
+    """Suites whose reference outputs lie in `folder/<suite>`, as `bless --to` and the package keep them."""
+    return sorted({path.parent.parent.name for path in folder.glob(f"*/*/{RUN_FILE}")})
+
+
 def load_reference(folder: Path) -> Reference:
     """Read and check `reference_outputs/<suite>`; anything missing, edited or mixed is a `DataError`."""
     arms: dict[str, ReferenceArm] = {}
     for path in sorted(folder.glob(f"*/{RUN_FILE}")) if folder.is_dir() else ():
         arm = _load_arm(path.parent)
         arms[arm.run.strategy] = arm
+    if not arms and (held := suites_in(folder)):
+        raise DataError(
+            f"{folder}: the reference outputs here are one folder down, by suite: {', '.join(held)}",
+            hint=f"Name one of them, for example --reference {folder / held[0]}",
+        )
     if not arms:
         raise DataError(
             f"{folder}: no reference outputs here",

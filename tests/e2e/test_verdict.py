@@ -88,6 +88,16 @@ def test_gate_of_another_model_is_not_comparable(workplace: Path, capfd: pytest.
     assert "model_digest" in out
 
 
+def test_the_folder_that_bless_was_given_is_a_reference_of_each_suite_in_it(
+    workplace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = printed(capfd, "gate", str(workplace / "b"), "--reference", str(workplace / "ref"))
+    assert (code, "PASS" in out) == (0, True)
+    code, _, err = printed(capfd, "gate", "--mode", "rescore", "--reference", str(workplace / "ref"))
+    assert code == 5
+    assert "by suite: smoke" in " ".join(err.split())
+
+
 def test_gate_finds_worse_drafts_and_annotates(
     workplace: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
