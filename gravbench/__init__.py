@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gravbench.version import __version__
+from gravbench.resources import __version__
 
 if TYPE_CHECKING:
-    from gravbench.api import compare, report, run, score
-    from gravbench.run_frames import frames
+    from gravbench.api import compare, frames, report, run, score
 
 __all__ = ["__version__", "compare", "frames", "report", "run", "score"]
 
@@ -28,5 +27,5 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         from importlib import import_module
 
-        return getattr(import_module("gravbench.run_frames" if name == "frames" else "gravbench.api"), name)
+        return getattr(import_module("gravbench.api"), name)
     raise AttributeError(f"module 'gravbench' has no attribute {name!r}")

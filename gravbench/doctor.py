@@ -23,13 +23,13 @@ from gravbench.provenance import (
     package_version,
 )
 from gravbench.records import Record
+from gravbench.resources import __version__
 from gravbench.runner.engine import checkpoint_of
 from gravbench.store.files import LineWriter
 from gravbench.store.schema import StoredRecord
 from gravbench.suites.data import data_folder
 from gravbench.suites.manifest import Suite, list_suites, load_samples, suite_digest
 from gravbench.suites.status import FoundData, find_data, how_to_get, verify_suite
-from gravbench.version import __version__
 
 Status = Literal["ok", "warn", "fail"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from gravbench.version import __version__
+from gravbench.resources import __version__
 
 LOCATING_VARIABLES = ("GRAVBENCH_DATA", "HF_HOME")
 """They say where data lies. They never change a result; they are recorded."""

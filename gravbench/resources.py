@@ -1,4 +1,4 @@
-"""Where shipped files lie: inside the wheel, or at the top of a source checkout."""
+"""Where shipped files lie, inside the wheel or at the top of a source checkout; and the version."""
 
 from __future__ import annotations
 
@@ -16,3 +16,6 @@ def data_root(name: str) -> Path:
 def shipped_model_dir(name: str = "gravity-tiny") -> Path:
     """Checkpoint folder of a model that ships inside the package; it may not exist."""
     return _PACKAGE / "models" / name
+
+
+__version__ = "0.1.0"

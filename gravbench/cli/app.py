@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from gravbench.cli import olmocr_command, omnidoc_command, verbs, verdict_verbs
 from gravbench.cli.run_options import takes_run_options
-from gravbench.version import __version__
+from gravbench.resources import __version__
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "run": takes_run_options(verbs.run),

@@ -15,11 +15,11 @@ from gravbench.analysis.summary import Summary, build_summary
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.summary_table import summary_parts
 from gravbench.errors import DataError
+from gravbench.resources import __version__
 from gravbench.scorers.scoring import open_scorers
 from gravbench.store.files import parse_record, read_bytes
 from gravbench.store.rundir import PairKey, RunDirectory, again, complete_pairs
 from gravbench.store.schema import GenRecord, Manifest, State, canonical_json
-from gravbench.version import __version__
 
 SHOWN_FAULTS = 3
 SILENT_S = 600

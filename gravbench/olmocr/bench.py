@@ -10,8 +10,7 @@ from pathlib import Path
 
 from gravbench.errors import DataError
 from gravbench.olmocr.records import BaselineTest, Test, read_test
-from gravbench.olmocr.rules import Rules
-from gravbench.olmocr.verdict import TestRecordError
+from gravbench.olmocr.rules import Rules, TestRecordError
 
 BASELINE = "baseline"
 """Category of the automatic tests."""

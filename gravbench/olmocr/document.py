@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from gravbench.olmocr.aggregate import (
+from gravbench.olmocr.scoring import (
     ROUNDS,
+    Evaluation,
     Interval,
+    Outcome,
     PageCounts,
     mean_of_rates,
     official_interval,
     page_interval,
     paired_interval,
 )
-from gravbench.olmocr.scoring import Evaluation, Outcome
 
 SCHEMA = 1
 SCORER_VERSION = 1

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gravbench.olmocr.rules import Rules, normalize
-from gravbench.olmocr.verdict import TestRecordError
+from gravbench.olmocr.rules import Rules, TestRecordError, normalize
 
 RELATIONS = ("up", "down", "left", "right")
 HEADINGS = ("top_heading", "left_heading")

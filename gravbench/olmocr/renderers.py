@@ -27,7 +27,7 @@ from gravbench.olmocr.rendering import (
     canonical_mathml,
     semantics_of,
 )
-from gravbench.olmocr.verdict import OverLimitError, UnscoredError
+from gravbench.olmocr.rules import OverLimitError, UnscoredError
 
 if TYPE_CHECKING:
     from py_mini_racer import MiniRacer

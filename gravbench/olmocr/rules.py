@@ -1,10 +1,15 @@
-"""The two states of the official rules and their text normalisation."""
+"""The two states of the official rules, their text normalisation, and what a test says about one page."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+from gravbench.errors import DataError
 
 
 class Rules(StrEnum):
@@ -56,3 +61,48 @@ def normalize(text: str, rules: Rules) -> str:
     if rules is Rules.MAIN:
         text = _SPACES.sub(" ", text)
     return unicodedata.normalize("NFC", text).translate(_CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Passed or not.
+
+    `why` is a short code of a failure, `detail` a sentence for people, `facts` numbers behind it.
+    """
+
+    passed: bool
+    why: str | None = None
+    detail: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def shorten(text: str, most: int = 60) -> str:
+    """A text for a sentence: quoted, cut in the middle of nowhere but not silently."""
+    return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+class TestRecordError(DataError):
+    """A test that the official program refuses to load; `official` is the exception it raises."""
+
+    __test__ = False
+
+    def __init__(self, message: str, *, official: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.official = official
+
+
+class PageError(Exception):
+    """The official program throws on this page, which fails the whole candidate there."""
+
+    def __init__(self, official: str, detail: str) -> None:
+        super().__init__(f"{official}: {detail}")
+        self.official = official
+        self.detail = detail
+
+
+class OverLimitError(Exception):
+    """The input asks for more steps than we give; the official program has no bound at all."""
+
+
+class UnscoredError(Exception):
+    """A tool that the test needs is not here."""

@@ -19,9 +19,8 @@ from gravbench.olmocr.document import (
 from gravbench.olmocr.math_tests import Equations
 from gravbench.olmocr.renderers import ChromiumRenderer, KatexRenderer
 from gravbench.olmocr.rendering import CachedRenderer, Renderer
-from gravbench.olmocr.rules import Rules
+from gravbench.olmocr.rules import Rules, UnscoredError
 from gravbench.olmocr.scoring import Evaluation, Progress, Scorer
-from gravbench.olmocr.verdict import UnscoredError
 
 LIBRARIES = ("rapidfuzz", "beautifulsoup4", "lxml", "numpy")
 

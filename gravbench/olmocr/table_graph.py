@@ -11,8 +11,8 @@ from typing import Any
 
 from bs4.element import Tag
 
+from gravbench.olmocr.rules import OverLimitError
 from gravbench.olmocr.tables import MAX_CELLS, Visits, cell_text, has_tables, markdown_rows, parse_html
-from gravbench.olmocr.verdict import OverLimitError
 
 Place = tuple[int, int]
 """Row and column of a cell's top left corner: its name."""

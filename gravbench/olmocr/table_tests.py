@@ -8,11 +8,10 @@ from rapidfuzz import fuzz
 
 from gravbench.olmocr.page import PageText
 from gravbench.olmocr.records import HEADINGS, TableTest
-from gravbench.olmocr.rules import Rules
+from gravbench.olmocr.rules import OverLimitError, PageError, Rules, Verdict, shorten
 from gravbench.olmocr.table_graph import Place, TableGraph
 from gravbench.olmocr.tables import Table
 from gravbench.olmocr.text_tests import threshold_of
-from gravbench.olmocr.verdict import OverLimitError, PageError, Verdict, shorten
 
 MAX_COMPARISONS = 5_000_000
 """Texts compared for one test."""

@@ -15,7 +15,7 @@ from typing import Any
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PageElement, Tag
 
-from gravbench.olmocr.verdict import OverLimitError, PageError
+from gravbench.olmocr.rules import OverLimitError, PageError
 
 MAX_TAGS = 1_000_000
 """`<` of a page with tables."""

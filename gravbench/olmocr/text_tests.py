@@ -11,8 +11,7 @@ from rapidfuzz import fuzz
 from gravbench.olmocr.near_matches import near_matches
 from gravbench.olmocr.page import PageText
 from gravbench.olmocr.records import BaselineTest, FootnoteTest, FormatTest, OrderTest, TextTest
-from gravbench.olmocr.rules import normalize
-from gravbench.olmocr.verdict import OverLimitError, Verdict, shorten
+from gravbench.olmocr.rules import OverLimitError, Verdict, normalize, shorten
 
 MAX_WORK = 2_000_000_000
 """Characters of the query times characters of the page, for one alignment."""

@@ -14,21 +14,18 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from gravbench.errors import DataError
-from gravbench.olmocr.aggregate import official_interval
-from gravbench.olmocr.contained import Equation, bare_mathml, contained
 from gravbench.olmocr.document import CandidateResult
-from gravbench.olmocr.math_tests import Equations
+from gravbench.olmocr.math_tests import Equation, Equations, bare_mathml, contained
 from gravbench.olmocr.near_matches import near_matches
 from gravbench.olmocr.page import PageText
 from gravbench.olmocr.records import known_types, read_test
 from gravbench.olmocr.rendering import ZERO_WIDTH, Rejected, Renderer, Rendering
-from gravbench.olmocr.rules import Rules, normalize
+from gravbench.olmocr.rules import PageError, Rules, TestRecordError, UnscoredError, normalize
 from gravbench.olmocr.scored_folders import ScoreOptions, open_renderer, score_bench
-from gravbench.olmocr.scoring import run_test
+from gravbench.olmocr.scoring import official_interval, run_test
 from gravbench.olmocr.table_graph import html_graphs, markdown_graphs
 from gravbench.olmocr.tables import html_tables, markdown_tables
 from gravbench.olmocr.text_tests import end_repeats
-from gravbench.olmocr.verdict import PageError, TestRecordError, UnscoredError
 from gravbench.recorded_results import KindReport, differences, read_cases
 
 TOLERANCE = 1e-12

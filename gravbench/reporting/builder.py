@@ -27,8 +27,8 @@ from gravbench.reporting.document import (
     SlotCosts,
 )
 from gravbench.reporting.gallery import SampleSource, gallery_of
+from gravbench.resources import __version__
 from gravbench.store.schema import GenRecord
-from gravbench.version import __version__
 
 FEW_PAIRS = 30
 

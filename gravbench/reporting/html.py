@@ -20,10 +20,9 @@ from pydantic import JsonValue
 
 from gravbench.reporting import acceptance_charts, breakdown, charts, speed_charts
 from gravbench.reporting.charts import Chart, Named
-from gravbench.reporting.definitions import DEFINITIONS, measured_how
+from gravbench.reporting.definitions import DEFINITIONS, measured_how, published_table
 from gravbench.reporting.document import PairPart, ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import embedded, pack_gallery, packed, visible
-from gravbench.reporting.published import published_table
 from gravbench.reporting.tables import Table, table
 from gravbench.reporting.verdicts import (
     arm_verdicts,

@@ -22,6 +22,7 @@ from gravbench.pages.assembly import ASSEMBLER
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
 from gravbench.records import TASKS, SampleTask
+from gravbench.resources import __version__
 from gravbench.runner.continuation import Continuation, digest_of_inputs
 from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
 from gravbench.runner.pages import (
@@ -45,7 +46,6 @@ from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
 from gravbench.suites.data import take
 from gravbench.suites.manifest import suite_digest
-from gravbench.version import __version__
 
 if TYPE_CHECKING:
     from gravbench.suites.data import OpenedSuite

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from gravbench.olmocr.math_tests import Equations
 from gravbench.olmocr.page import PageText, delimited_equations
 from gravbench.olmocr.records import read_test
-from gravbench.olmocr.rules import Rules, normalize
+from gravbench.olmocr.rules import OverLimitError, PageError, Rules, Verdict, normalize
 from gravbench.olmocr.scoring import run_test
 from gravbench.olmocr.tables import html_tables
 from gravbench.olmocr.text_tests import end_repeats, marker_spans, without_images
-from gravbench.olmocr.verdict import OverLimitError, PageError, Verdict
 
 
 class _NoRenderer:

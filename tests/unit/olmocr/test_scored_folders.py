@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from gravbench.cli.app import build_app
 from gravbench.errors import DataError, UsageError
 from gravbench.olmocr import renderers
-from gravbench.olmocr.aggregate import official_interval
 from gravbench.olmocr.bench import PUBLIC_CATEGORIES, Bench, Booked, expected_file, read_bench, read_candidate
 from gravbench.olmocr.document import Document
 from gravbench.olmocr.records import BaselineTest
 from gravbench.olmocr.rendering import CachedRenderer, Rejected, Rendered, Rendering, Span
 from gravbench.olmocr.rules import Rules
 from gravbench.olmocr.scored_folders import ScoreOptions, run_scoring
+from gravbench.olmocr.scoring import official_interval
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "olmocr" / "bench"
 PAGES = {"a.pdf": "The tide rises and $x^2$ falls.", "deep/b.pdf": "| h | k |\n|---|---|\n| 1 | 2 |"}

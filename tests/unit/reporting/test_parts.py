@@ -15,11 +15,11 @@ from gravbench.errors import DataError, UsageError
 from gravbench.omnidocbench.metric_table import OVERALL
 from gravbench.reporting import plots
 from gravbench.reporting.charts import Line, Named, Waterfall
+from gravbench.reporting.definitions import our_figure, published_figures
 from gravbench.reporting.gallery import thumbnail, thumbnails
 from gravbench.reporting.gallery_pack import packed, unpacked
 from gravbench.reporting.html import TEMPLATES
 from gravbench.reporting.publication import list_text, publish_report, published_folder, read_document
-from gravbench.reporting.published import our_figure, published_figures
 from gravbench.reporting.tables import tint_of_points, tint_of_ratio
 
 
