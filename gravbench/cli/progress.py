@@ -58,7 +58,7 @@ class PlainProgress:
         if self._done == self._total or now - self._last >= PLAIN_EVERY_S:
             self._last = now
             rate = (now - self._started) / (self._done - self._first)
-            left = _duration(rate * (self._total - self._done))
+            left = duration(rate * (self._total - self._done))
             self.note(f"{self._done}/{self._total} generations, about {left} left")
 
     def note(self, message: str) -> None:
@@ -106,7 +106,8 @@ def make_progress(*, quiet: bool) -> ProgressProtocol:
     return BarProgress(console) if console.is_terminal else PlainProgress(sys.stderr)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """`48 s`, `3 min 12 s`, `2 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

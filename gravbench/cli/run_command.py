@@ -9,17 +9,19 @@ from pathlib import Path
 from gravbench.analysis.clockless import clockless_lines
 from gravbench.analysis.summary import Summary, summary_json
 from gravbench.cli.output import print_json, print_line, print_tables, say_error
-from gravbench.cli.progress import make_progress
+from gravbench.cli.progress import duration, make_progress
 from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.summary_table import summary_parts
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import RunOptions
 from gravbench.runner.engine import open_engine
+from gravbench.runner.forecast import Forecast, Seconds, forecast
 from gravbench.runner.run import Outcome, rescore, run
 from gravbench.runner.samples import open_suite_data, samples_of_run
 from gravbench.runner.strategies import as_arms
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory, finished_pairs
+from gravbench.store.schema import canonical_json
 from gravbench.suites.manifest import load_suite
 
 
@@ -39,6 +41,43 @@ def run_suite(options: RunOptions, *, report: Path | None, as_json: bool, quiet:
             (outcome.run_dir,), report, argv=options.argv, seed=options.seed, say=not (as_json or quiet)
         )
     return exit_code(outcome, asked)
+
+
+def plan_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
+    """Say what the run would be; 0. A few samples are answered, and nothing is kept of them."""
+    asked = as_arms(options)
+    suite = load_suite(asked.suite)
+    progress = make_progress(quiet=quiet)
+    opened = open_suite_data(asked, suite, note=progress.note)
+    found = forecast(asked, suite, opened, open_backend=open_engine, progress=progress, environ=os.environ)
+    if as_json:
+        print_json(canonical_json({"schema": "gravbench.forecast/1", **found.model_dump(mode="json")}))
+    else:
+        for line in _forecast_lines(found):
+            print_line(line)
+    return 0
+
+
+def _forecast_lines(found: Forecast) -> list[str]:
+    samples, count = (
+        ", ".join(f"{n:,} {task}" for task, n in found.samples.items()),
+        sum(found.samples.values()),
+    )
+    budgets = ", ".join(f"{task} {budget:,}" for task, budget in found.max_new_tokens.items())
+    repeats = f", {found.repeats} times each" if found.repeats > 1 else ""
+    failed = f"; {found.failed} of their answers failed" if found.failed else ""
+    return [
+        f"{found.suite}: {count:,} samples ({samples}){repeats}, {found.answers:,} answers",
+        f"budgets: {budgets} tokens",
+        *(f"{arm}: {_time_words(own)}" for arm, own in found.by_arm.items()),
+        f"time: {_time_words(found.seconds)}, without loading and scoring",
+        f"disk: about {found.disk_bytes / 1e6:,.1f} MB",
+        f"measured on {found.probed} samples, of which nothing is kept{failed}",
+    ]
+
+
+def _time_words(own: Seconds) -> str:
+    return f"about {duration(own.value)} ({duration(own.low)} to {duration(own.high)})"
 
 
 def run_plan(options: RunOptions, *, quiet: bool) -> Outcome:

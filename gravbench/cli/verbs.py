@@ -24,14 +24,25 @@ ReportOption = Annotated[
 
 
 def run(
-    options: RunOptions, report: ReportOption = None, json: JsonFlag = False, quiet: QuietFlag = False
+    options: RunOptions,
+    report: ReportOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only say what would run: samples, arms, budgets, disk, time, memory."
+        ),
+    ] = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
 ) -> int:
     """Run strategies over a suite in interleaved pairs; print quality, acceptance and speed.
 
     Repeating the same command continues an unfinished run.
     """
-    from gravbench.cli.run_command import run_suite
+    from gravbench.cli.run_command import plan_suite, run_suite
 
+    if dry_run:
+        return plan_suite(options, as_json=json, quiet=quiet)
     return run_suite(options, report=report, as_json=json, quiet=quiet)
 
 

@@ -25,7 +25,7 @@ from gravbench.store.run_identity import LayoutInfo, RunIdentity
 
 OWN = {"blocks", "batch_sizes", "vary"}
 """What `sweep` has alone."""
-RUN_ALONE = {"report"}
+RUN_ALONE = {"report", "dry_run"}
 """What `run` has alone, beside the options of a single run."""
 
 
