@@ -21,22 +21,40 @@ def normalized_distance(a: str, b: str) -> float:
     return edit_distance(a, b) / longer if longer else 0.0
 
 
-def edit_matrix(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.int32]:
-    """Edit distances, [rows, columns]; columns that repeat are measured once."""
-    if not rows or not columns:
-        return np.zeros((len(rows), len(columns)), dtype=np.int32)
-    places: dict[str, int] = {}
-    numbers = [places.setdefault(column, len(places)) for column in columns]
-    edits = cdist(rows, list(places), scorer=Levenshtein.distance, dtype=np.int32)
-    return np.asarray(edits if len(places) == len(columns) else edits[:, numbers], dtype=np.int32)
+class EditTable:
+    """Distances of fixed rows to columns asked for; a column that comes again is not measured again."""
+
+    def __init__(self, rows: Sequence[str]) -> None:
+        self.rows = tuple(rows)
+        self._lengths = np.array([len(row) for row in rows], dtype=np.int64)[:, None]
+        self._places: dict[str, int] = {}
+        self._edits = np.zeros((len(rows), 0), dtype=np.int32)
+
+    def edits(self, columns: Sequence[str]) -> NDArray[np.int32]:
+        """Edit distances, [rows, columns]."""
+        if not self.rows:
+            return np.zeros((0, len(columns)), dtype=np.int32)
+        places = self._places
+        first = len(places)
+        numbers = [places.setdefault(column, len(places)) for column in columns]
+        if len(places) > first:
+            new = cdist(self.rows, list(places)[first:], scorer=Levenshtein.distance, dtype=np.int32)
+            self._edits = np.concatenate((self._edits, new), axis=1) if first else new
+        return self._edits if numbers == list(range(len(places))) else self._edits[:, numbers]
+
+    def longer(self, columns: Sequence[str]) -> NDArray[np.int64]:
+        """Length of the longer text, [rows, columns]; at least 1."""
+        lengths = np.array([len(column) for column in columns], dtype=np.int64)
+        return np.asarray(np.maximum(np.maximum(self._lengths, lengths), 1), dtype=np.int64)
+
+    def distances(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """Normalised distances, [rows, columns]."""
+        return np.asarray(self.edits(columns) / self.longer(columns), dtype=np.float64)
 
 
 def distance_matrix(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.float64]:
     """Normalised distances, [rows, columns]."""
-    row_lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    column_lengths = np.array([len(column) for column in columns], dtype=np.int64)
-    longer = np.maximum(row_lengths[:, None], column_lengths[None, :])
-    return np.asarray(edit_matrix(rows, columns) / np.maximum(longer, 1), dtype=np.float64)
+    return EditTable(rows).distances(columns)
 
 
 def largest_distance(length: int, share: float, *, strict: bool) -> int:

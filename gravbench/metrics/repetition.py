@@ -22,7 +22,6 @@ LONG_WORD_CHARS = 32
 MIN_COVERED_CHARS = 16
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _TOKEN = re.compile(r"[^\W_\u4e00-\u9fff]+|[^\s\-|:=_*#`~<>]")
-_SPAN = re.Match.span
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +52,26 @@ def measure_surplus(pieces: Sequence[tuple[int, bool]]) -> Surplus:
     )
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
+def _tokens(text: str) -> list[str]:
     """Words, single other characters, and the characters of overlong words; at most `MAX_TOKENS`.
 
     Rules of Markdown (dashes, bars, hashes and the like) are no tokens.
     """
-    spans: list[tuple[int, int]] = []
-    for start, end in map(_SPAN, _TOKEN.finditer(text)):
-        if end - start > LONG_WORD_CHARS:
-            spans += ((i, i + 1) for i in range(start, min(end, start + MAX_TOKENS)))
-        else:
-            spans.append((start, end))
-        if len(spans) >= MAX_TOKENS:
-            break
-    return spans[:MAX_TOKENS]
+    tokens: list[str] = _TOKEN.findall(text)
+    if max(map(len, tokens), default=0) > LONG_WORD_CHARS:
+        short = (token if len(token) <= LONG_WORD_CHARS else tuple(token) for token in tokens)
+        tokens = [part for token in short for part in ((token,) if isinstance(token, str) else token)]
+    return tokens[:MAX_TOKENS]
+
+
+def _place(text: str, tokens: Sequence[str], first: int, last: int) -> str:
+    """The text from token `first` to token `last`, with what stands between its tokens."""
+    start = position = 0
+    for number in range(last + 1):
+        at = text.index(tokens[number], position)
+        start = at if number == first else start
+        position = at + len(tokens[number])
+    return text[start:position]
 
 
 def _longest_run(equal: NDArray[np.bool_]) -> tuple[int, int]:
@@ -93,7 +98,7 @@ def _possible_periods(tokens: NDArray[np.int32]) -> list[int]:
     first = tokens[multiple * period]
     second = tokens[(multiple + 1) * period]
     equal = (first == second) & (second == tokens[(multiple + 2) * period])
-    found: list[int] = np.unique(period[equal]).tolist()
+    found: list[int] = sorted(set(period[equal].tolist()))
     return found
 
 
@@ -103,20 +108,23 @@ def find_repetition(text: str) -> Repetition:
     At least three copies and 16 characters. With period p, a run of r tokens that each equal the one p
     before them makes r // p + 1 copies.
     """
-    text = _TAG.sub(lambda tag: " " * len(tag.group()), text)
-    spans = _spans(text)
-    numbers: dict[str, int] = {}
-    ids = [numbers.setdefault(text[start:end], len(numbers)) for start, end in spans]
-    tokens = np.array(ids, dtype=np.int32)
+    if "<" in text:
+        text = _TAG.sub(lambda tag: " " * len(tag.group()), text)
+    tokens = _tokens(text)
+    numbers = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+    ids = np.fromiter(map(numbers.__getitem__, tokens), dtype=np.int32, count=len(tokens))
     covered, unit, copies = 0, "", 0
-    for period in _possible_periods(tokens):
-        if covered + period > tokens.size:
+    for period in _possible_periods(ids):
+        if covered + period > ids.size:
             break
-        start, run = _longest_run(tokens[period:] == tokens[:-period])
+        equal = ids[period:] == ids[:-period]
+        if np.count_nonzero(equal) < max((MIN_REPEATS - 1) * period, covered - period + 1):
+            continue  # too few for a run long enough
+        start, run = _longest_run(equal)
         repeats = run // period + 1
         if repeats < MIN_REPEATS or repeats * period <= covered:
             continue
-        copy = text[spans[start][0] : spans[start + period - 1][1]]
+        copy = _place(text, tokens, start, start + period - 1)
         if len(copy) * repeats >= MIN_COVERED_CHARS:
             covered, unit, copies = repeats * period, copy, repeats
     return Repetition(unit, copies)

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
-
-from pylatexenc.latex2text import LatexNodes2Text
-from pylatexenc.latexwalker import LatexWalker, get_default_latex_context_db
 
 from gravbench.omnidocbench.formulas.normal_form import (
     normalized_formula,
@@ -239,11 +236,118 @@ def is_broken_latex(text: str, *, table: bool = False) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _pylatexenc() -> tuple[Any, LatexNodes2Text]:
+def _pylatexenc() -> tuple[Any, Any]:
     """What macros take, and the converter: each costs a page to build. Warnings are off."""
+    from pylatexenc.latex2text import LatexNodes2Text
+    from pylatexenc.latexwalker import get_default_latex_context_db
+
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     return get_default_latex_context_db(), LatexNodes2Text()
+
+
+def _arguments() -> type:
+    """The class of macros whose arguments are all that they read."""
+    from pylatexenc.macrospec import MacroStandardArgsParser
+
+    kind: type = MacroStandardArgsParser
+    return kind
+
+
+_TOKEN = re.compile(r"([^\\{}]+)|\\([A-Za-z]+) *|([{}]|\\.)")
+_OPENING = re.compile(r" *\{")
+_NOT_PLAIN = re.compile(r"[^ -~]|[%&~#$*]|--|``|''|[!?]`")
+_STYLED = (
+    *("mathbf", "mathit", "mathsf", "mathbb", "mathtt", "mathcal", "mathscr", "mathfrak", "vec", "dot"),
+    *("hat", "check", "breve", "acute", "grave", "tilde", "bar", "ddot"),
+)
+"""Macros whose text pylatexenc makes of the text of their argument alone."""
+
+
+class _Argument:
+    """Text of an argument, in the places where pylatexenc's formatters look for a node and its text."""
+
+    def __init__(self, text: str) -> None:
+        self.nodeargs = [text]
+
+    def node_arg_to_text(self, node: _Argument, number: int) -> str:
+        return node.nodeargs[number]
+
+    def nodelist_to_text(self, nodes: list[str]) -> str:
+        return "".join(nodes)
+
+
+Finish = Callable[[list[str]], str]
+_join: Finish = "".join
+
+
+@lru_cache(maxsize=4096)
+def _macro(name: str) -> tuple[int, Finish] | None:
+    """Braced arguments of a macro and the text made of theirs; None: only pylatexenc knows."""
+    macros, converter = _pylatexenc()
+    takes, gives = macros.get_macro_spec(name), converter.latex_context.get_macro_spec(name)
+    if name in ("begin", "end") or name in "[]()" or (takes and type(takes.args_parser) is not _arguments()):
+        return None
+    wanted = takes.args_parser.argspec if takes else ""
+    if wanted.strip("{"):
+        return None
+    text = None if gives is None else gives.simplify_repl
+    if not text:
+        keeps = gives is not None and not gives.discard
+        return len(wanted), _join if keeps else lambda _: ""
+    if callable(text):
+        if name not in _STYLED or wanted != "{":
+            return None
+        styled = text
+        return 1, lambda texts: styled(_Argument(texts[0]), l2tobj=_Argument("")) or ""
+    if "%" not in text:
+        return len(wanted), lambda _: str(text)
+    if text.count("%s") == text.count("%") == len(wanted):
+        return len(wanted), lambda texts: str(text % tuple(texts))
+    return None
+
+
+def plain_latex(latex: str) -> str | None:
+    """What pylatexenc makes of `latex`; None if it holds more than characters, groups and plain macros."""
+    if _NOT_PLAIN.search(latex):
+        return None
+    pieces: list[str] = []
+    stack: list[tuple[list[str], int, Finish, list[str]]] = []
+    """Text around a group that is open, and what becomes of it: arguments wanted, text, arguments there."""
+    position, size = 0, len(latex)
+    while position < size:
+        token = _TOKEN.match(latex, position)
+        if token is None:
+            return None
+        position = token.end()
+        chars, name, symbol = token.groups()
+        if chars is not None:
+            pieces.append(chars)
+            continue
+        wanted, finish = 1, _join
+        texts: list[str] = []
+        if symbol == "}":
+            if not stack:
+                return None
+            outside, wanted, finish, texts = stack.pop()
+            texts.append("".join(pieces))
+            pieces = outside
+        elif symbol != "{":
+            known = _macro(name or symbol[1:])
+            if known is None:
+                return None
+            wanted, finish = known
+        if len(texts) == wanted:
+            pieces.append(finish(texts))
+            continue
+        if symbol != "{":
+            opening = _OPENING.match(latex, position)
+            if opening is None:
+                return None
+            position = opening.end()
+        stack.append((pieces, wanted, finish, texts))
+        pieces = []
+    return None if stack else "".join(pieces)
 
 
 class LatexText:
@@ -259,17 +363,25 @@ class LatexText:
             return latex
         if not any(char in stripped for char in "\\{}$"):
             return stripped
-        if is_plain_noise(stripped) or is_weak_latex(stripped) or is_broken_latex(stripped):
-            return latex
         if stripped not in self._known:
-            self._known[stripped] = self._pylatexenc(stripped)
+            self._known[stripped] = self._converted(stripped)
         text = self._known[stripped]
         return latex if text is None else text
 
-    def _pylatexenc(self, latex: str) -> str | None:
-        macros, converter = _pylatexenc()
-        try:
-            nodes, _, _ = LatexWalker(latex, latex_context=macros).get_latex_nodes()
-            return str(converter.nodelist_to_text(nodes))
-        except Exception:  # the official scorer, too, falls back on whatever pylatexenc raises
+    def _converted(self, latex: str) -> str | None:
+        if is_plain_noise(latex) or is_weak_latex(latex) or is_broken_latex(latex):
             return None
+        text = plain_latex(latex)
+        return pylatexenc_text(latex) if text is None else text
+
+
+def pylatexenc_text(latex: str) -> str | None:
+    """What pylatexenc makes of `latex`; None when it fails, as the official scorer then keeps the source."""
+    from pylatexenc.latexwalker import LatexWalker
+
+    macros, converter = _pylatexenc()
+    try:
+        nodes, _, _ = LatexWalker(latex, latex_context=macros).get_latex_nodes()
+        return str(converter.nodelist_to_text(nodes))
+    except Exception:  # whatever it raises
+        return None

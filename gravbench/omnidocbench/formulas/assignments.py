@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.metrics.edit_distance import distance_matrix, edit_matrix
+from gravbench.metrics.edit_distance import EditTable
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
 from gravbench.omnidocbench.formulas.split import rewrite_logic_cases
 from gravbench.omnidocbench.ground_truth import FORMULA
@@ -65,14 +65,21 @@ class FormulaInputs:
 
     truth: TruthLines
     predicted: PredictedLines
-    distances: NDArray[np.float64]
-    """Normalised, [truth, predicted]."""
+    table: EditTable
+    """Of the ground-truth lines."""
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """Normalised, [truth, predicted]."""
+        return self.table.distances(self.predicted.norm)
 
 
-def formula_inputs(truth: TruthLines, ordered: Sequence[Predicted], normalizer: Normalizer) -> FormulaInputs:
+def formula_inputs(
+    truth: TruthLines, ordered: Sequence[Predicted], normalizer: Normalizer, table: EditTable | None = None
+) -> FormulaInputs:
     """Lines of `ordered` predictions against `truth`."""
     lines = predicted_lines(ordered, normalizer)
-    return FormulaInputs(truth, lines, distance_matrix(truth.norm, lines.norm))
+    return FormulaInputs(truth, lines, table or EditTable(truth.norm))
 
 
 def merged_content(parts: Sequence[str]) -> str:
@@ -169,30 +176,34 @@ def limits_for(truths: int, predictions: int, *, gaps: bool) -> Limits:
     return Limits(longest, min(predictions, longest + 2), skips)
 
 
-def _may_merge(items: Sequence[Predicted], sequence: Sequence[int]) -> bool:
-    """Parts of one source formula, or consecutive display formulas."""
-    if len(sequence) < 2 or len({items[number].source for number in sequence}) == 1:
-        return True
-    if sequence[-1] - sequence[0] + 1 != len(sequence):
-        return False
-    return all(reported_kind(items[number].item) == FORMULA for number in sequence)
+def _runs(items: Sequence[Predicted], count: int, limits: Limits) -> list[list[tuple[int, ...]]]:
+    """Runs of at most `count` predictions from each start, shorter before longer, depth first.
 
+    A run's parts are of one source formula, or neighbouring display formulas; a run that may not be has no
+    longer one that may.
+    """
+    sources = [item.source for item in items[:count]]
+    display = [reported_kind(item.item) == FORMULA for item in items[:count]]
+    found: list[tuple[int, ...]] = []
 
-def _runs_from(
-    items: Sequence[Predicted], sequence: tuple[int, ...], count: int, limits: Limits, skips: int
-) -> Iterator[tuple[int, ...]]:
-    """Runs that begin with `sequence`, depth first; a run that may not merge has no longer one that may."""
-    if not _may_merge(items, sequence):
-        return
-    yield sequence
-    if len(sequence) >= limits.items:
-        return
-    end = min(count, sequence[0] + limits.span)
-    for following in range(sequence[-1] + 1, end):
-        skipped = following - sequence[-1] - 1
-        if skipped > skips:
-            break
-        yield from _runs_from(items, (*sequence, following), count, limits, skips - skipped)
+    def grow(run: tuple[int, ...], skips: int, same: bool, neighbours: bool) -> None:
+        found.append(run)
+        if len(run) >= limits.items:
+            return
+        last = run[-1]
+        for following in range(last + 1, min(count, run[0] + limits.span, last + 2 + skips)):
+            skipped = following - last - 1
+            one_source = same and sources[following] == sources[last]
+            close = neighbours and not skipped and display[following]
+            if one_source or close:
+                grow((*run, following), skips - skipped, one_source, close)
+
+    segments = []
+    for start in range(count):
+        found = []
+        grow((start,), limits.skips, True, display[start])
+        segments.append(found)
+    return segments
 
 
 def _is_better(new: State, old: State | None) -> bool:
@@ -210,19 +221,8 @@ def _is_better(new: State, old: State | None) -> bool:
     return new[3] < old[3]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """How a state was reached: the cell before it, and the run matched (empty: something was skipped)."""
-
-    truth: int
-    prediction: int
-    run: tuple[int, ...]
-
-
-def _segments(inputs: FormulaInputs, limits: Limits) -> list[list[tuple[int, ...]]]:
-    count = len(inputs.predicted.norm)
-    items = inputs.predicted.items
-    return [list(_runs_from(items, (start,), count, limits, limits.skips)) for start in range(count)]
+_Step = tuple[int, int, tuple[int, ...]]
+"""How a state was reached: the cell before it, and the run matched (empty: something was skipped)."""
 
 
 def assign_runs(inputs: FormulaInputs, *, gaps: bool) -> list[tuple[int, ...]]:
@@ -230,53 +230,46 @@ def assign_runs(inputs: FormulaInputs, *, gaps: bool) -> list[tuple[int, ...]]:
 
     With `gaps` also [] when no two predictions share a source: gaps would then allow nothing new.
     """
-    truths, predictions = len(inputs.truth.norm), len(inputs.predicted.norm)
-    items = inputs.predicted.items
+    norms, items = inputs.predicted.norm, inputs.predicted.items
+    truths, predictions = len(inputs.truth.norm), len(norms)
     if predictions == 0 or (gaps and len({item.source for item in items[:predictions]}) == predictions):
         return []
-    segments = _segments(inputs, limits_for(truths, predictions, gaps=gaps))
-    texts = [" ".join(inputs.predicted.norm[number] for number in run) for runs in segments for run in runs]
-    edits: list[list[int]] = edit_matrix(inputs.truth.norm, texts).tolist()
-    sizes = [len(text) for text in texts]
-    inline = [
-        int(len(run) == 1 and reported_kind(items[run[0]].item) == "equation_inline")
-        for runs in segments
-        for run in runs
-    ]
+    segments = _runs(items, predictions, limits_for(truths, predictions, gaps=gaps))
+    runs = [run for segment in segments for run in segment]
+    texts = [" ".join([norms[number] for number in run]) for run in runs]
+    edits, longer = inputs.table.edits(texts), inputs.table.longer(texts)
+    shares: list[list[float]] = (edits / longer).tolist()
+    is_inline = [reported_kind(item.item) == "equation_inline" for item in items]
+    inline = [int(len(run) == 1 and is_inline[run[0]]) for run in runs]
+    ends = [[run[-1] + 1 for run in segment] for segment in segments]
     best: list[list[State | None]] = [[None] * (predictions + 1) for _ in range(truths + 1)]
     step: list[list[_Step | None]] = [[None] * (predictions + 1) for _ in range(truths + 1)]
     best[0][0] = (0.0, 0, 0, 0)
-
-    def offer(truth: int, prediction: int, state: State, came: _Step) -> None:
-        if _is_better(state, best[truth][prediction]):
-            best[truth][prediction] = state
-            step[truth][prediction] = came
-
-    ends = [[run[-1] + 1 for run in runs] for runs in segments]
-
     for truth in range(truths + 1):
-        size = len(inputs.truth.norm[truth]) if truth < truths else 0
+        row, below = best[truth], best[truth + 1] if truth < truths else []
         number = 0
         for prediction in range(predictions + 1):
-            state = best[truth][prediction]
+            state = row[prediction]
             assert state is not None  # every cell can be reached by skipping
             cost, edited, characters, inlined = state
             skipped = (cost + 1.0, edited, characters, inlined)
-            here = _Step(truth, prediction, ())
-            if prediction < predictions:
-                offer(truth, prediction + 1, skipped, here)
+            here = (truth, prediction, ())
+            if prediction < predictions and _is_better(skipped, row[prediction + 1]):
+                row[prediction + 1], step[truth][prediction + 1] = skipped, here
             if truth == truths:
                 continue
-            offer(truth + 1, prediction, skipped, here)
+            if _is_better(skipped, below[prediction]):
+                below[prediction], step[truth + 1][prediction] = skipped, here
             if prediction == predictions:
                 continue
-            row, below = edits[truth], best[truth + 1]
-            for run, end in zip(segments[prediction], ends[prediction], strict=True):
-                changes, longer = row[number], max(size, sizes[number])
-                total, known = cost + changes / longer, below[end]
+            for end in ends[prediction]:
+                total, known = cost + shares[truth][number], below[end]
                 if known is None or total <= known[0] + TOLERANCE:
-                    state = (total, edited + changes, characters + longer, inlined + inline[number])
-                    offer(truth + 1, end, state, _Step(truth, prediction, run))
+                    characters_now = characters + int(longer[truth, number])
+                    changed = edited + int(edits[truth, number])
+                    state = (total, changed, characters_now, inlined + inline[number])
+                    if _is_better(state, known):
+                        below[end], step[truth + 1][end] = state, (truth, prediction, runs[number])
                 number += 1
     return _walked_back(step, truths, predictions)
 
@@ -287,7 +280,7 @@ def _walked_back(
     runs: list[tuple[int, ...]] = [()] * truths
     truth, prediction = truths, predictions
     while came := step[truth][prediction]:
-        if came.run:
-            runs[came.truth] = came.run
-        truth, prediction = came.truth, came.prediction
+        truth, prediction, run = came
+        if run:
+            runs[truth] = run
     return runs

@@ -13,12 +13,13 @@ _INNER_MATH = re.compile(r"\\\[(.+?)(?<!\\)\\\]|\\\((.+?)(?<!\\)\\\)")
 _THIN_SPACES = re.compile(r"\\[!,;:]")
 _ALIGNMENT = re.compile(r"(?<!\\)&")
 _DROPPED = (
-    re.compile(r"\\hspace\{.*?\}"),
-    re.compile(r"\\begin\{.*?\}"),
-    re.compile(r"\\end\{.*?\}"),
-    re.compile(r"\\arraycolsep.*?\}"),
-    re.compile(r"\{[lcr| ]+\}"),
+    ("\\hspace", re.compile(r"\\hspace\{.*?\}")),
+    ("\\begin", re.compile(r"\\begin\{.*?\}")),
+    ("\\end", re.compile(r"\\end\{.*?\}")),
+    ("\\arraycolsep", re.compile(r"\\arraycolsep.*?\}")),
+    ("{", re.compile(r"\{[lcr| ]+\}")),
 )
+"""What a pattern begins with, and the pattern."""
 # Quirk: plain text deletions, in this order, so prefixes of longer names go too:
 # \leftarrow -> arrow, \texttt -> tt, \bmod -> od, \textit -> it.
 _DELETED_NAMES = (
@@ -129,7 +130,7 @@ def _unwrap_group(match: re.Match[str]) -> str:
 def _simplify_braces(text: str) -> str:
     """Unwrap atoms and operator-bearing groups until nothing changes."""
     previous = None
-    while text != previous:
+    while text != previous and ("{" in text or "}" in text):
         previous = text
         text = _SIMPLE_GROUP.sub(r"\1", text)
         text = text.replace("{}", "")
@@ -145,12 +146,15 @@ def normalized_formula(text: str) -> str:
     if ("\\]" in text or "\\)" in text) and (inner := _INNER_MATH.search(text)):
         text = (inner.group(1) or inner.group(2) or "").strip()
     text = _drop_phantoms(text)
-    text = _THIN_SPACES.sub("", text)
-    text = _ALIGNMENT.sub("", text)
+    if "\\" in text:
+        text = _THIN_SPACES.sub("", text)
+    if "&" in text:
+        text = _ALIGNMENT.sub("", text)
     text = text.replace("\\mid", "|").replace("\\vert", "|")  # quirk: textual, \middle -> |dle
     text = text.replace("\\{", "").replace("\\}", "").replace("~", "")
-    for pattern in _DROPPED:
-        text = pattern.sub("", text)
+    for start, pattern in _DROPPED:
+        if start in text:
+            text = pattern.sub("", text)
     text = text.strip(".")
     for name in _DELETED_NAMES:
         text = text.replace(name, "")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.metrics.assignment import linear_sum_assignment
-from gravbench.metrics.edit_distance import edit_distance, normalized_distance
+from gravbench.metrics.edit_distance import EditTable, edit_distance, normalized_distance
 from gravbench.omnidocbench.formulas.assignments import (
     RESCUED,
     FormulaInputs,
@@ -179,6 +179,7 @@ class FormulaStage:
         self._pool = pool
         self._normalizer = normalizer
         self._image = image
+        self._table = EditTable(truth.norm)
         self.official_windows = 0
         self.searched = True
 
@@ -186,7 +187,7 @@ class FormulaStage:
         by_item = {id(predicted.item): predicted for predicted in pool}
         ordered = [by_item[id(item)] for item in inline_last([predicted.item for predicted in pool])]
         lines = predicted_lines(ordered, self._normalizer)
-        match = quick_match(self._truth, lines, self._image)
+        match = quick_match(self._truth, lines, self._image, self._table)
         self.official_windows += match.official_windows
         self.searched = self.searched and match.searched
         return [_with_reported_kind(row) for row in match.rows]
@@ -194,7 +195,7 @@ class FormulaStage:
     def _whole(self, pool: Sequence[Predicted], prefix: str, rewritten: int) -> Iterator[Candidate]:
         """Assignments with predictions as they are; only complete ones count."""
         ordered = in_pool_order(pool)
-        inputs = formula_inputs(self._truth, ordered, self._normalizer)
+        inputs = formula_inputs(self._truth, ordered, self._normalizer, self._table)
         attempts: tuple[tuple[str, Callable[[], tuple[Row, ...]]], ...] = (
             ("quick_unsplit", lambda: tuple(self._quick_rows(pool))),
             ("hungarian_unsplit", lambda: _one_to_one_rows(inputs, self._image)),
@@ -211,7 +212,7 @@ class FormulaStage:
         seen = set()
         for reading in cut_readings(pool):
             ordered = in_pool_order(reading)
-            inputs = formula_inputs(self._truth, ordered, self._normalizer)
+            inputs = formula_inputs(self._truth, ordered, self._normalizer, self._table)
             rows = _one_to_one_rows(inputs, self._image)
             key = tuple((row.gt_position, row.pred_idx, round(row.distance, 6)) for row in rows)
             if key not in seen:
@@ -224,7 +225,7 @@ class FormulaStage:
         split = split_predictions(ordered)
         if len(split) == len(ordered):
             return
-        inputs = formula_inputs(self._truth, split, self._normalizer)
+        inputs = formula_inputs(self._truth, split, self._normalizer, self._table)
         for name, gaps in (("split_dp", False), ("split_dp_allow_gaps", True)):
             rows = _run_rows(inputs, self._image, gaps=gaps)
             if rows:

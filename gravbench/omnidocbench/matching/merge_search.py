@@ -227,5 +227,8 @@ def merge_predictions(truths: Sequence[str], lines: Sequence[str], distances: ND
     if all(run.first == run.last for run in runs):
         return Merged(_line_groups(len(lines), ()), distances, windows)
     groups = _line_groups(len(lines), runs)
-    joined = [" ".join(lines[group.start : group.stop]) for group in groups]
-    return Merged(groups, distance_matrix(truths, joined), windows)
+    columns = distances[:, [group.start for group in groups]]
+    merged = [number for number, group in enumerate(groups) if len(group) > 1]
+    joined = [" ".join(lines[groups[number].start : groups[number].stop]) for number in merged]
+    columns[:, merged] = distance_matrix(truths, joined)
+    return Merged(groups, columns, windows)

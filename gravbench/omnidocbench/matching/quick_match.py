@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.metrics.edit_distance import (
-    distance_matrix,
+    EditTable,
     has_close_window,
     largest_distance,
     normalized_distance,
@@ -61,6 +62,8 @@ class _Pool:
     lines: list[str]
     items: list[Predicted]
     numbers: list[int]
+    distances: NDArray[np.float64]
+    """Normalised, [truth, lines]."""
 
 
 @dataclass(slots=True)
@@ -96,8 +99,7 @@ class _Found:
 
 def _assigned(pool: _Pool) -> tuple[_Pairs, list[int], Merged]:
     """Assignment on merged lines; pairs further apart than 0.7 are undone."""
-    distances = distance_matrix(pool.truth, pool.lines)
-    merged = merge_predictions(pool.truth, pool.lines, distances)
+    merged = merge_predictions(pool.truth, pool.lines, pool.distances)
     rows, columns = linear_sum_assignment(merged.distances)
     column_of = dict(zip(rows.tolist(), columns.tolist(), strict=True))
     pairs = _Pairs()
@@ -158,8 +160,7 @@ def _completed(pool: _Pool, pairs: _Pairs) -> list[_Found]:
         return found + [_Found(truth, (), 1.0) for truth in truths]
     if not truths:
         return [*found, _Found(None, tuple(lines), 1.0)]
-    distances = distance_matrix([pool.truth[truth] for truth in truths], [pool.lines[line] for line in lines])
-    rows, columns = linear_sum_assignment(distances)
+    rows, columns = linear_sum_assignment(pool.distances[np.ix_(truths, lines)])
     found += (
         _Found(truths[row], (lines[column],), 1.0)
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
@@ -225,8 +226,13 @@ def _rows(pool: _Pool, pairs: _Pairs, image: str) -> list[Row]:
 
 
 def _pool(
-    truth: TruthLines, truth_numbers: list[int], predicted: PredictedLines, numbers: list[int]
+    truth: TruthLines,
+    truth_numbers: list[int],
+    predicted: PredictedLines,
+    numbers: list[int],
+    distances: NDArray[np.float64],
 ) -> _Pool:
+    """A part of the page; `distances` are those of the whole."""
     return _Pool(
         truth_raw=[truth.raw[i] for i in truth_numbers],
         truth=[truth.norm[i] for i in truth_numbers],
@@ -237,45 +243,49 @@ def _pool(
         lines=[predicted.norm[j] for j in numbers],
         items=[predicted.items[j] for j in numbers],
         numbers=numbers,
+        distances=distances[np.ix_(truth_numbers, numbers)],
     )
 
 
-def _furniture(truth: TruthLines, predicted: PredictedLines) -> tuple[_Pool, _Pairs]:
+def _furniture(
+    truth: TruthLines, predicted: PredictedLines, distances: NDArray[np.float64]
+) -> tuple[_Pool, _Pairs]:
     """Ignored truth lines with the predictions they hit, row by row; the last hit of a line is its match.
 
     A prediction hit twice is there twice.
     """
     ignored = [i for i, category in enumerate(truth.categories) if category in IGNORED_CATEGORIES]
-    distances = distance_matrix([truth.norm[i] for i in ignored], predicted.norm)
-    hits = np.argwhere(distances < FURNITURE).tolist()
+    hits = np.argwhere(distances[ignored] < FURNITURE).tolist()
     last: dict[int, int] = {}
     for place, (row, _) in enumerate(hits):
         last[row] = place
     pairs = _Pairs()
     for row, place in last.items():
         pairs.add((place,), [row])
-    return _pool(truth, ignored, predicted, [column for _, column in hits]), pairs
+    return _pool(truth, ignored, predicted, [column for _, column in hits], distances), pairs
 
 
-def _one_to_one(truth: TruthLines, predicted: PredictedLines, image: str) -> Row:
-    pool = _pool(truth, [0], predicted, [0])
-    return _row(pool, (0,), (0,), normalized_distance(truth.norm[0], predicted.norm[0]), image)
+def quick_match(
+    truth: TruthLines, predicted: PredictedLines, image: str, table: EditTable | None = None
+) -> Match:
+    """Every truth line in exactly one row, unmatched ones with an empty prediction and distance 1.
 
-
-def quick_match(truth: TruthLines, predicted: PredictedLines, image: str) -> Match:
-    """Every truth line in exactly one row, unmatched ones with an empty prediction and distance 1."""
+    `table`: of the truth lines, where one is there already.
+    """
     if not truth.norm:
         return Match([], 0)
+    distances = (table or EditTable(truth.norm)).distances(predicted.norm)
     if not predicted.norm:
-        pool = _pool(truth, list(range(len(truth.norm))), predicted, [])
+        pool = _pool(truth, list(range(len(truth.norm))), predicted, [], distances)
         return Match([_row(pool, (i,), (), 1.0, image) for i in range(len(truth.norm))], 0)
     if len(truth.norm) == len(predicted.norm) == 1:
-        return Match([_one_to_one(truth, predicted, image)], 0)
-    furniture, furniture_pairs = _furniture(truth, predicted)
+        pool = _pool(truth, [0], predicted, [0], distances)
+        return Match([_row(pool, (0,), (0,), float(distances[0, 0]), image)], 0)
+    furniture, furniture_pairs = _furniture(truth, predicted, distances)
     absorbed = set(furniture.numbers)
     scored = [i for i, category in enumerate(truth.categories) if category not in IGNORED_CATEGORIES]
     free = [j for j in range(len(predicted.norm)) if j not in absorbed]
-    pool = _pool(truth, scored, predicted, free)
+    pool = _pool(truth, scored, predicted, free, distances)
     pairs, unmatched, merged = _assigned(pool)
     _attach(pool, pairs, unmatched)
     rows = _rows(pool, pairs, image) + _rows(furniture, furniture_pairs, image)

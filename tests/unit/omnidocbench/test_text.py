@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from gravbench.omnidocbench.formulas.normal_form import (
     strip_tags,
 )
 from gravbench.omnidocbench.formulas.split import split_formula
-from gravbench.omnidocbench.text import Normalizer, clean, inline_math
+from gravbench.omnidocbench.text import Normalizer, clean, inline_math, plain_latex, pylatexenc_text
 
 
 def test_two_character_sequences_vanish_from_text() -> None:
@@ -63,3 +65,38 @@ def test_formula_steps_take_any_text(text: str) -> None:
 def test_cdm_gets_bare_formulas() -> None:
     assert cdm_spelling("$$ \\[ x \\tag{1} \\] $$") == "x"
     assert cdm_spelling("text ```latex\n$y$\n``` more", fenced=True) == "y"
+
+
+_PIECES = (
+    *("x", "a b", " ", "^", "_", "-", "(", "]", "'"),
+    *("\\alpha", "\\in ", "\\nosuch", "\\,", "\\{", "\\_", "\\ "),
+)
+_WITH_GROUPS = (
+    *("\\frac{%s}{%s}", "\\bar{%s}%s", "\\mathbf {%s} %s", "\\text{%s} {%s}", "{%s}%s", "\\sqrt{%s}_{%s}"),
+)
+
+
+def _latex(pieces: random.Random, depth: int = 0) -> str:
+    made = []
+    for _ in range(pieces.randrange(1, 5)):
+        if depth < 3 and pieces.random() < 0.4:
+            made.append(pieces.choice(_WITH_GROUPS) % (_latex(pieces, depth + 1), _latex(pieces, depth + 1)))
+        else:
+            made.append(pieces.choice(_PIECES))
+    return "".join(made)
+
+
+def test_plain_latex_reads_what_pylatexenc_reads() -> None:
+    pieces = random.Random(7)
+    sources = [_latex(pieces).strip() for _ in range(200)]
+    fast = {source: text for source in sources if (text := plain_latex(source)) is not None}
+    assert len(fast) > 50
+    for source, text in fast.items():
+        assert text == pylatexenc_text(source), source
+
+
+@pytest.mark.parametrize(
+    "latex", ["a % b", "x & y", "\\begin{x}", "\\verb{a b}", "\\(x\\)", "}", "\\frac a b", "中"]
+)
+def test_what_is_not_plain_is_left_to_pylatexenc(latex: str) -> None:
+    assert plain_latex(latex) is None
