@@ -5,12 +5,18 @@ from pathlib import Path
 
 import orjson
 import pytest
+import torch
 from full_width import BLOCK, MASK_ID, VOCABULARY, full_tokenizer, write_full_width
 from page_support import det, entry, write_folder
 from safetensors import safe_open
 
 from gravbench.cli.entry import run_command_line
 
+needs_bfloat16 = pytest.mark.skipif(
+    not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()),
+    reason="this CPU emulates bfloat16, and at these widths that takes minutes; "
+    "tests/unit/backends/test_transformers_local.py runs it on a small checkpoint",
+)
 SUITE = """
 name = "wide"
 version = 1
@@ -70,7 +76,7 @@ def test_files_have_the_released_names_and_ids(wide: Path) -> None:
         assert name in names
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=needs_bfloat16)])
 def test_page_runs_through_the_command_with_mask_59282_and_block_32(
     wide: Path, page_suite_file: Path, tmp_path: Path, dtype: str
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_support import child_environment
 
-RUN = "run --suite smoke --backend toy --limit 3"
+RUN = "run --suite smoke --backend toy --limit 2"
 
 
 def shell(command: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
@@ -43,8 +43,6 @@ def test_with_all_streams_closed_a_run_is_whole_and_holds_only_records(tmp_path:
 
 @pytest.mark.parametrize("command", ["--help", "run --help", "suites --help", "suites list", "--version"])
 def test_a_reader_that_left_before_the_first_line_makes_no_error(command: str, tmp_path: Path) -> None:
-    done = shell(f"gravbench {command} | true; echo rest", tmp_path)
+    done = shell(f"(gravbench {command}; echo $? >code) | true; echo rest", tmp_path)
     assert (done.stdout, done.stderr) == ("rest\n", "")
-    coded = shell(f"(gravbench {command}; echo $? >code) | true", tmp_path)
-    assert coded.returncode == 0
     assert (tmp_path / "code").read_text() == "0\n"
