@@ -1,4 +1,4 @@
-"""Batches of the shipped model on four crops and a page of a shipped suite: the token ids of single requests."""
+"""Batches of the shipped model on four crops and a page of a shipped suite: the ids of single requests."""
 
 from __future__ import annotations
 
