@@ -224,5 +224,7 @@ def _decoded(output: Output) -> Decoded:
 
 def shares(total: int, parts: int) -> list[int]:
     """`total` in `parts` whole numbers that differ by at most one and sum to it."""
+    if parts == 1:
+        return [total]
     each, more = divmod(total, parts)
     return [each + (index < more) for index in range(parts)]

@@ -31,12 +31,17 @@ class Mask:
     """Every row sees itself, where row i lies in slot i."""
     span: int = field(init=False, compare=False)
     """1 + the last slot that any row sees."""
+    reach: tuple[int, ...] | None = field(init=False, compare=False)
+    """How many slots each row sees, where every row sees the first ones and no other; else `None`."""
 
     def __post_init__(self) -> None:
         if any(bits < 0 for bits in self.vis):
             raise ValueError("a row of a mask is a set of bits, not a negative number")
         object.__setattr__(self, "reflexive", all(bits >> row & 1 for row, bits in enumerate(self.vis)))
-        object.__setattr__(self, "span", max((bits.bit_length() for bits in self.vis), default=0))
+        reach = tuple(bits.bit_length() for bits in self.vis)
+        object.__setattr__(self, "span", max(reach, default=0))
+        prefixes = not any(bits & bits + 1 for bits in self.vis)
+        object.__setattr__(self, "reach", reach if prefixes else None)
 
     def sees(self, query: int, key: int) -> bool:
         """Whether row `query` of the window attends to row `key` of the window."""

@@ -62,7 +62,7 @@ class OneRequest:
             is_causal=self._bias is None,
             enable_gqa=self._grouped,
         )
-        return mixed.transpose(1, 2).reshape(len(query), -1)
+        return mixed.transpose(1, 2).reshape(query.shape[0], -1)
 
 
 class Batch:
@@ -73,20 +73,21 @@ class Batch:
     """
 
     def __init__(self, pool: KvPool, *, written: Tensor, bias: Tensor, grouped: bool) -> None:
-        self._layers = pool.rows.flatten(3, 4)  # [layers, 2, kv_heads, slots * capacity, head_dim]
-        self._seen = pool.rows[:, :, :, : bias.shape[0], : bias.shape[3]].transpose(2, 3)
+        self._requests, _, self._rows, keys = bias.shape
+        self._layers = pool.rows.flatten(3, 4).unbind(0)  # [2, kv_heads, slots * capacity, head_dim] each
+        seen = pool.rows[:, :, :, : self._requests, :keys]
+        self._seen = seen.flatten(0, 1).transpose(1, 2).unbind(0)  # [N, kv_heads, keys, head_dim] each
         self._written, self._bias, self._grouped = written, bias, grouped
 
     def write(self, layer: int, key_value: Tensor) -> None:
         self._layers[layer].index_copy_(2, self._written, key_value)
 
     def mix(self, layer: int, query: Tensor) -> Tensor:
-        requests, _, rows, _ = self._bias.shape
         mixed = attend(
-            query.view(requests, rows, *query.shape[1:]).transpose(1, 2),  # [N, H, Q, hd]
-            self._seen[layer, 0],
-            self._seen[layer, 1],
+            query.view(self._requests, self._rows, *query.shape[1:]).transpose(1, 2),  # [N, H, Q, hd]
+            self._seen[2 * layer],
+            self._seen[2 * layer + 1],
             attn_mask=self._bias,
             enable_gqa=self._grouped,
         )
-        return mixed.transpose(1, 2).reshape(len(query), -1)
+        return mixed.transpose(1, 2).reshape(query.shape[0], -1)

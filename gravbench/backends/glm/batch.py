@@ -2,9 +2,11 @@
 
 A shape is N requests, Q rows each (narrower windows are padded), K keys and a mask that spans S scratch
 slots. Everything else about a forward stands in `numbers` [4 + W, N * Q]: for each row its token, its
-position, the place in the flattened slots where its keys and values go, the cached rows of its request, and
-the slots it sees behind them as W words of 64 bits. Noise rows add `noise` [3, N * Q]. One copy brings a
-table to the device, and a recorded forward is replayed by filling it in.
+position, the place in the flattened slots where its keys and values go, how many rows of its slot it sees
+from the first on, and further ones behind the cached rows as W words of 64 bits. Where every row sees a
+beginning of its window, as in autoregression and chains of drafts, there are no such words and S is 0.
+Noise rows add `noise` [3, N * Q]. One copy brings a table to the device, and a recorded forward is replayed
+by filling it in.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ Embedder = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Requests, rows of each, keys they may see, scratch slots their masks span; layers that are tapped."""
+    """Requests, rows of each, keys they may see, scratch slots that words of a mask span; tapped layers."""
 
     requests: int
     rows: int
@@ -81,7 +83,7 @@ def inputs_of(
     the last row of their slot, which holds nothing. A window that does not fit its slot is a ValueError.
     """
     table: list[list[int]] = [[] for _ in range(4 + shape.words)]
-    tokens, positions, written, lengths, *bits = table
+    tokens, positions, written, seen, *bits = table
     for cache, offset, window in zip(caches, offsets, windows, strict=True):
         length, own = cache.length, len(window.tokens)
         first, pad = cache.slot * cache.capacity, shape.rows - own
@@ -90,13 +92,17 @@ def inputs_of(
         tokens += window.tokens
         positions += [length + offset + at for at in window.positions or range(own)]
         written += [first + length + at for at in places]
-        lengths += [length] * shape.rows
-        for word, column in zip(bits, packed(window.mask, shape.words), strict=True):
-            word += column
+        if not bits:
+            seen += [length + reach for reach in window.mask.reach or ()]
+        else:
+            seen += [length] * own
+            for word, column in zip(bits, packed(window.mask, shape.words), strict=True):
+                word += column
         if pad:
             tokens += [0] * pad
             positions += [length + offset] * pad
             written += [first + cache.capacity - 1] * pad
+            seen += [length] * pad
             for word in bits:
                 word += [0] * pad
     return Inputs(
@@ -136,35 +142,35 @@ def forward_rows(
     wanted: Tensor | None = None,
 ) -> Outputs:
     """All rows of all requests; with `wanted` [M], logits of those rows alone. `inputs` lie on the device."""
-    tokens, positions, written, lengths, *words = inputs.numbers.unbind(0)
+    tokens, positions, written, seen, *words = inputs.numbers.unbind(0)
     taps: list[Tensor] = []
     hidden = decoder.forward_batch(
         embedded_rows(decoder, tokens, inputs.noise, embedder),
         decoder.rope.at(positions),
         pool,
         written=written,
-        bias=_bias(decoder, pool, lengths, words, shape),
+        bias=_bias(decoder, pool, seen, words, shape),
         tap=(shape.taps, taps),
     )
     read = hidden if wanted is None else hidden.index_select(0, wanted)
     return Outputs(decoder.logits(read), hidden, tuple(taps))
 
 
-def _bias(
-    decoder: GlmDecoder, pool: KvPool, lengths: Tensor, words: Sequence[Tensor], shape: Shape
-) -> Tensor:
+def _bias(decoder: GlmDecoder, pool: KvPool, seen: Tensor, words: Sequence[Tensor], shape: Shape) -> Tensor:
     """Additive mask [N, 1, Q, K]: 0 where a row sees a key, else the lowest finite number.
 
-    Everything behind the cached rows is hidden, then the scratch slots after them get what the bits say.
+    Everything from the first key not seen is hidden, then the slots from there on get what the bits say.
     """
     lowest = torch.finfo(decoder.dtype).min
-    length = lengths.view(shape.requests, shape.rows, 1)
+    first = seen.view(shape.requests, shape.rows, 1)
     bias = torch.zeros(shape.requests, shape.rows, shape.keys, dtype=decoder.dtype, device=decoder.device)
-    bias.masked_fill_(pool.row_numbers[: shape.keys] >= length[:, :1], lowest)
+    bias.masked_fill_(pool.row_numbers[: shape.keys] >= first, lowest)
+    if not words:
+        return bias.unsqueeze(1)
     slots = pool.row_numbers[: shape.span]
     bits = torch.cat(
         [word[:, None] >> slots[: min(WORD, shape.span - at * WORD)] for at, word in enumerate(words)], dim=1
     )
-    seen = ((bits & 1) - 1).to(decoder.dtype) * -lowest  # 0 where seen, else the lowest
-    bias.scatter_(2, length + slots, seen.view(shape.requests, shape.rows, shape.span))
+    hidden = ((bits & 1) - 1).to(decoder.dtype) * -lowest  # 0 where seen, else the lowest
+    bias.scatter_(2, first + slots, hidden.view(shape.requests, shape.rows, shape.span))
     return bias.unsqueeze(1)

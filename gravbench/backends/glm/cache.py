@@ -30,12 +30,15 @@ class KvPool:
         self.rows = torch.zeros(layers, 2, kv_heads, 1, 0, head_dim, device=device, dtype=dtype)
         self.row_numbers = torch.arange(0, device=device)
         self.in_use: list[KvCache] = []
+        self.capacity = 0
+        """Rows a slot has."""
+        self._slots: list[tuple[Tensor, Tensor]] = []
         self._expected = 1
 
-    @property
-    def capacity(self) -> int:
-        """Rows a slot has."""
-        return self.rows.shape[4]
+    def slot(self, number: int) -> tuple[Tensor, Tensor]:
+        """Views of one slot: [layers, 2, kv_heads, capacity, head_dim] and, as attention takes it,
+        [2 * layers, 1, kv_heads, capacity, head_dim] with the keys of layer i at 2i, its values at 2i + 1."""
+        return self._slots[number]
 
     def expect(self, slots: int) -> None:
         """Make room for this many requests the next time the pool must grow anyway."""
@@ -75,8 +78,9 @@ class KvPool:
         shape[4] = max(-(-rows // _GRAIN) * _GRAIN, have_rows)
         grown = self.rows.new_zeros(shape)
         grown[:, :, :, :have_slots, :have_rows].copy_(self.rows)
-        self.rows = grown
+        self.rows, self.capacity = grown, shape[4]
         self.row_numbers = torch.arange(shape[4], device=grown.device)
+        self._slots = [(own, own.flatten(0, 1).unsqueeze(1)) for own in grown.unbind(3)]
 
 
 class KvCache:
@@ -98,19 +102,17 @@ class KvCache:
 
         ValueError when they were not reserved.
         """
-        end = self.length + max(rows, last_position + 1)
-        if end >= self.capacity:
+        end = self.length + (rows if rows > last_position else last_position + 1)
+        if end >= self._pool.capacity:
             raise ValueError(f"{end} cache rows needed, {self.capacity - 1} reserved")
-        self.scratch = max(self.scratch, rows)
+        if rows > self.scratch:
+            self.scratch = rows
 
     def window(self, rows: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Per layer, `rows` scratch rows [2, kv_heads, rows, head_dim] to write to, and for layer i at 2i and
         2i + 1 the keys and values seen [1, kv_heads, length + rows, head_dim]."""
-        end = self.length + rows
-        own = self._pool.rows[:, :, :, self.slot]
-        written = own[:, :, :, self.length : end].unbind(0)
-        seen = own[:, :, :, :end].flatten(0, 1).unsqueeze(1).unbind(0)
-        return written, seen
+        own, flat = self._pool.slot(self.slot)
+        return own.narrow(3, self.length, rows).unbind(0), flat.narrow(3, 0, self.length + rows).unbind(0)
 
     def keep(self, rows: int | Sequence[int]) -> None:
         """Cache the first `rows` scratch rows, or those of ascending slots, closed up."""

@@ -7,7 +7,8 @@ Same numbers as the stock class to 1e-4, with about a third of its operations:
   [x, -x]: its mean is 0 and its variance is mean(x^2), so layer norm over both halves *is* RMS norm,
   [norm(x), -norm(x)] at once.
 - Rotation is a complex product in place, on queries and keys together.
-- Keys and values go to a static cache; a row count met before finds its buffers and views ready.
+- Keys and values go to a static cache, masks are kept from window to window, one row has its buffers.
+- The half of a norm that is read is made contiguous first: oneDNN takes a third longer for a row with a gap.
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
+from torch.nn.functional import silu
 
 from gravbench.backends.glm.attention import Batch, OneRequest, Place
 from gravbench.backends.glm.cache import KvCache, KvPool
 from gravbench.backends.glm.linear import Linear
-from gravbench.backends.glm.rope import Rope, rotate
+from gravbench.backends.glm.rope import Rope, rotate, turning
 from gravbench.decoding.masks import WORD, Mask, packed
 from gravbench.decoding.window import Window
-
-silu = torch.ops.aten.silu.out
 
 KEPT_MASKS = 64
 """Masks of single requests that are kept as tensors; trees differ from round to round."""
@@ -73,12 +73,13 @@ class SingleRow:
         split = self.qkv.view(1, heads, g.head_dim)
         self.query = split[:, : g.heads].transpose(0, 1).unsqueeze(0)  # [1, H, 1, hd]
         self.key_value = split[:, g.heads :].view(1, 2, g.kv_heads, g.head_dim).permute(1, 2, 0, 3)
-        self.turned = split[:, : g.heads + g.kv_heads, :rotary_dim].view(1, g.heads + g.kv_heads, -1, 2)
+        turned = split[:, : g.heads + g.kv_heads, :rotary_dim].view(1, g.heads + g.kv_heads, -1, 2)
+        self.turned = turning(turned)
+        self.stream = like.new_empty(1, 2 * g.width)
         self.branch = like.new_empty(1, 2 * g.width)
         self.plus, self.minus = self.branch[:, : g.width], self.branch[:, g.width :]
         self.gate_up = like.new_empty(1, 2 * g.mlp)
         self.gate, self.up = self.gate_up[:, : g.mlp], self.gate_up[:, g.mlp :]
-        self.activated = like.new_empty(1, g.mlp)
         self.logits = like.new_empty(1, g.vocab)
 
 
@@ -127,6 +128,10 @@ class GlmDecoder:
         """Embeddings [Q, width] of token ids [Q]."""
         return self._embedding.index_select(0, tokens)
 
+    def embed_one(self, token: int) -> Tensor:
+        """The embedding [1, width] of one token id, a view of the table."""
+        return self._embedding.narrow(0, token, 1)
+
     def forward(
         self, embedded: Tensor, turn: Tensor, cache: KvCache, window: Window | None, *, tap: Tap = NO_TAP
     ) -> Tensor:
@@ -135,20 +140,18 @@ class GlmDecoder:
         embedded [Q, width]; turn [Q, 1, rotary_dim / 2]. Without a window they are the first rows of an empty
         cache, causal. Returns the normed stream [Q, width].
         """
-        stream, rows = _doubled_stream(embedded), len(embedded)
-        span = rows if window is None else window.span
+        span = embedded.shape[0] if window is None else window.span
         cache.reach(span)
         written, seen = cache.window(span)
-        if window is None:
-            self._rows(stream, turn, OneRequest(written, seen, bias=None, grouped=self._grouped), tap)
-        elif span == 1:
-            self._one_row(stream, turn, written, seen, tap)
-        else:
-            slots = None if window.slots is None else torch.tensor(list(window.slots), device=self.device)
+        if span == 1 and window is not None:
+            return self._one_row(embedded, turn, written, seen, tap)
+        slots = bias = None
+        if window is not None:
             bias = self._bias(window.mask, span, cache)
-            place = OneRequest(written, seen, bias=bias, grouped=self._grouped, slots=slots)
-            self._rows(stream, turn, place, tap)
-        return self._normed(stream, self._norm)
+            if window.slots is not None:
+                slots = torch.tensor(list(window.slots), device=self.device)
+        place = OneRequest(written, seen, bias=bias, grouped=self._grouped, slots=slots)
+        return self._rows(embedded, turn, place, tap)
 
     def forward_batch(
         self,
@@ -165,59 +168,62 @@ class GlmDecoder:
         embedded [N * Q, width]; turn [N * Q, 1, rotary_dim / 2]; `written` and `bias` are those of
         `attention.Batch`.
         """
-        stream = _doubled_stream(embedded)
-        self._rows(stream, turn, Batch(pool, written=written, bias=bias, grouped=self._grouped), tap)
-        return self._normed(stream, self._norm)
+        place = Batch(pool, written=written, bias=bias, grouped=self._grouped)
+        return self._rows(embedded, turn, place, tap)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[Q, width] -> [Q, V]. One row lands in a buffer that the next one-row call overwrites."""
-        return self._head.one(hidden, self._single.logits) if len(hidden) == 1 else self._head.many(hidden)
-
-    def _normed(self, stream: Tensor, weight: Tensor) -> Tensor:
-        width = self.geometry.width
-        normed = torch.layer_norm(stream, (2 * width,), weight, None, self.geometry.eps)
-        half: Tensor = normed.narrow(1, 0, width)
-        return half
+        return (
+            self._head.one(hidden, self._single.logits) if hidden.shape[0] == 1 else self._head.many(hidden)
+        )
 
     def _one_row(
-        self, stream: Tensor, turn: Tensor, written: Sequence[Tensor], seen: Sequence[Tensor], tap: Tap
-    ) -> None:
+        self, embedded: Tensor, turn: Tensor, written: Sequence[Tensor], seen: Sequence[Tensor], tap: Tap
+    ) -> Tensor:
         g, row, grouped = self.geometry, self._single, self._grouped
-        doubled = (2 * g.width,)
+        width, doubled, eps, norm = g.width, (2 * g.width,), g.eps, torch.layer_norm
+        stream = torch.cat((embedded, torch.neg(embedded)), dim=-1, out=row.stream)
         tapped, taps = tap
         for i, layer in enumerate(self._layers):
-            layer.qkv.one(self._normed(stream, layer.norm_in), row.qkv)
+            layer.qkv.one(norm(stream, doubled, layer.norm_in, None, eps).narrow(1, 0, width), row.qkv)
             rotate(row.turned, turn)
             written[i].copy_(row.key_value)
             mixed = attend(row.query, seen[2 * i], seen[2 * i + 1], enable_gqa=grouped)
             layer.out.one(mixed.view(1, -1), row.plus)
             torch.neg(row.plus, out=row.minus)
-            stream.add_(torch.layer_norm(row.branch, doubled, layer.norm_attended, None, g.eps))
-            layer.gate_up.one(self._normed(stream, layer.norm_mlp), row.gate_up)
-            silu(row.gate, out=row.activated)
-            layer.down.one(row.activated.mul_(row.up), row.plus)
+            stream.add_(norm(row.branch, doubled, layer.norm_attended, None, eps))
+            layer.gate_up.one(
+                norm(stream, doubled, layer.norm_mlp, None, eps).narrow(1, 0, width), row.gate_up
+            )
+            layer.down.one(silu(row.gate).mul_(row.up), row.plus)
             torch.neg(row.plus, out=row.minus)
-            stream.add_(torch.layer_norm(row.branch, doubled, layer.norm_out, None, g.eps))
+            stream.add_(norm(row.branch, doubled, layer.norm_out, None, eps))
             if i in tapped:
-                taps.append(stream[:, : g.width].clone())
+                taps.append(stream[:, :width].clone())
+        return norm(stream, doubled, self._norm, None, eps).narrow(1, 0, width)
 
-    def _rows(self, stream: Tensor, turn: Tensor, place: Place, tap: Tap) -> None:
-        g, rows = self.geometry, len(stream)
+    def _rows(self, embedded: Tensor, turn: Tensor, place: Place, tap: Tap) -> Tensor:
+        g, rows = self.geometry, embedded.shape[0]
+        width, doubled, eps, norm = g.width, (2 * g.width,), g.eps, torch.layer_norm
+        heads, turning_heads, rotary = g.heads, g.heads + g.kv_heads, self.rope.rotary_dim
+        stream = torch.cat((embedded, torch.neg(embedded)), dim=-1)  # [Q, 2 * width]
         tapped, taps = tap
-        doubled, turning = (2 * g.width,), g.heads + g.kv_heads
         for i, layer in enumerate(self._layers):
-            split = layer.qkv.many(self._normed(stream, layer.norm_in)).view(rows, -1, g.head_dim)
-            rotate(split[:, :turning, : self.rope.rotary_dim].view(rows, turning, -1, 2), turn)
-            place.write(i, split[:, g.heads :].view(rows, 2, g.kv_heads, g.head_dim).permute(1, 2, 0, 3))
-            branch = layer.out.many(place.mix(i, split[:, : g.heads]))
-            branch = torch.cat((branch, -branch), dim=-1)
-            stream.add_(torch.layer_norm(branch, doubled, layer.norm_attended, None, g.eps))
-            gate, up = layer.gate_up.many(self._normed(stream, layer.norm_mlp)).chunk(2, dim=-1)
-            branch = layer.down.many(torch.nn.functional.silu(gate).mul_(up))
-            branch = torch.cat((branch, -branch), dim=-1)
-            stream.add_(torch.layer_norm(branch, doubled, layer.norm_out, None, g.eps))
+            normed = norm(stream, doubled, layer.norm_in, None, eps).narrow(1, 0, width).contiguous()
+            split = layer.qkv.many(normed).view(rows, -1, g.head_dim)
+            rotate(turning(split[:, :turning_heads, :rotary].view(rows, turning_heads, -1, 2)), turn)
+            place.write(i, split[:, heads:].view(rows, 2, g.kv_heads, g.head_dim).permute(1, 2, 0, 3))
+            branch = layer.out.many(place.mix(i, split[:, :heads]))
+            branch = torch.cat((branch, torch.neg(branch)), dim=-1)
+            stream.add_(norm(branch, doubled, layer.norm_attended, None, eps))
+            normed = norm(stream, doubled, layer.norm_mlp, None, eps).narrow(1, 0, width).contiguous()
+            gate, up = layer.gate_up.many(normed).chunk(2, dim=-1)
+            branch = layer.down.many(silu(gate).mul_(up))
+            branch = torch.cat((branch, torch.neg(branch)), dim=-1)
+            stream.add_(norm(branch, doubled, layer.norm_out, None, eps))
             if i in tapped:
-                taps.append(stream[:, : g.width].clone())
+                taps.append(stream[:, :width].clone())
+        return norm(stream, doubled, self._norm, None, eps).narrow(1, 0, width).contiguous()
 
     def _bias(self, mask: Mask, span: int, cache: KvCache) -> Tensor:
         """Additive mask [Q, length + span], 0 or the lowest finite number, a view of one kept per mask.
@@ -229,17 +235,14 @@ class GlmDecoder:
         if kept is None or kept.shape[1] != cache.capacity:
             slots = torch.arange(span)
             words = torch.tensor(packed(mask, -(-span // WORD)))  # [W, Q]
-            seen = (words[slots // WORD] >> (slots % WORD)[:, None]) & 1  # [span, Q]
+            sees = (words[slots // WORD] >> (slots % WORD)[:, None]) & 1  # [span, Q]
             kept = torch.zeros(len(mask.vis), cache.capacity, dtype=self.dtype)
-            kept[:, cache.capacity - span :].masked_fill_(seen.t() == 0, torch.finfo(self.dtype).min)
+            kept[:, cache.capacity - span :].masked_fill_(sees.t() == 0, torch.finfo(self.dtype).min)
             if len(self._masks) == KEPT_MASKS:
                 del self._masks[next(iter(self._masks))]
             kept = self._masks[mask, span] = kept.to(self.device)
-        return kept[:, cache.capacity - span - cache.length :]
-
-
-def _doubled_stream(embedded: Tensor) -> Tensor:
-    return torch.cat((embedded, -embedded), dim=-1)  # [Q, 2 * width]
+        seen = cache.length + span
+        return kept.narrow(1, cache.capacity - seen, seen)
 
 
 def _layer(layer: Any) -> Layer:

@@ -23,6 +23,8 @@ class Linear:
     def __init__(self, weight: Tensor) -> None:
         self._transposed = weight.detach().t().contiguous()  # [K, N]
         self._packed = _pack(weight.detach())
+        if self._packed is not None:
+            self._product = torch.ops.mkldnn._linear_pointwise.default
 
     def one(self, x: Tensor, out: Tensor) -> Tensor:
         """For a single row: x [1, K] into `out` [1, N]."""
@@ -32,7 +34,7 @@ class Linear:
         """For any number of rows: x [Q, K] -> [Q, N], newly allocated."""
         if self._packed is None:
             return torch.mm(x, self._transposed)
-        packed: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, self._packed, None, "none", [], "")
+        packed: Tensor = self._product(x, self._packed, None, "none", [], "")
         return packed
 
 

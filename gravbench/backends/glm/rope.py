@@ -54,11 +54,15 @@ class Rope:
         return torch.polar(torch.full_like(angles, self._scaling), angles)[:, None]
 
 
+def turning(channels: Tensor) -> Tensor:
+    """Channels [Q, heads, rotary_dim / 2, 2] as `rotate` takes them: float32 as complex numbers."""
+    return torch.view_as_complex(channels) if channels.dtype is torch.float32 else channels
+
+
 def rotate(channels: Tensor, turn: Tensor) -> None:
-    """Rotate in place: channels [Q, heads, rotary_dim / 2, 2], turn [Q, 1, rotary_dim / 2] complex."""
-    if channels.dtype is torch.float32:
-        pairs = torch.view_as_complex(channels)
-        torch.mul(pairs, turn, out=pairs)
+    """Rotate in place: what `turning` gave, turn [Q, 1, rotary_dim / 2] complex."""
+    if channels.is_complex():
+        channels.mul_(turn)
         return
     cos, sin = turn.real.to(channels.dtype), turn.imag.to(channels.dtype)
     even, odd = channels.unbind(-1)

@@ -127,48 +127,44 @@ class GlmStepModel:
         if len(states) == 1 and self.graphs is None:
             return self._forward_one(states[0], steps[0])
         slots = [state.cache.slot for state in states]
-        if sorted(slots) != list(range(len(states))):
-            raise ValueError("a batch takes every request under way")
-        rows = max(len(step.window.tokens) for step in steps)
-        span = max(rows, *(step.window.span for step in steps))
-        keys = max(state.cache.length for state in states) + span
-        if self.graphs is not None:
-            keys = rounded_keys(keys, capacity=self.pool.capacity)
-        shape = Shape(len(states), rows, keys, span, self._needs.taps, self._needs.noise)
         order = sorted(range(len(states)), key=slots.__getitem__)
+        if [slots[i] for i in order] != list(range(len(states))):
+            raise ValueError("a batch takes every request under way")
+        windows = [step.window for step in steps]
+        widths = [len(window.tokens) for window in windows]
+        rows, span = max(widths), max(window.span for window in windows)
+        keys = max(state.cache.length for state in states) + max(rows, span)
+        if self.graphs is not None:  # one recording serves every mask
+            keys = rounded_keys(keys, capacity=self.pool.capacity)
+        elif all(window.slots is None and window.mask.reach is not None for window in windows):
+            span = 0
+        shape = Shape(len(states), rows, keys, span, self._needs.taps, self._needs.noise)
         inputs = inputs_of(
             [states[i].cache for i in order],
             [states[i].offset for i in order],
-            [steps[i].window for i in order],
+            [windows[i] for i in order],
             shape,
         ).to(self.decoder.device)
-        read = [_read_rows(step) for step in steps]
-        some = sum(map(len, read)) < len(states) * rows
-        wanted = self._tensor(
-            [slot * rows + row for slot, own in zip(slots, read, strict=True) for row in own]
-        )
-        if self.graphs is None:
-            out = forward_rows(
-                self.decoder,
-                self.pool,
-                inputs,
-                shape,
-                embedder=self._embedder,
-                wanted=wanted if some else None,
+        starts = firsts = [slot * rows for slot in slots]
+        wanted: Tensor | None = None
+        if min(widths) < rows or any(step.wants.rows is not None for step in steps):
+            read = [_read_rows(step) for step in steps]
+            starts = [0, *accumulate(map(len, read))][:-1]
+            wanted = self._tensor(
+                [first + row for first, own in zip(firsts, read, strict=True) for row in own]
             )
+        if self.graphs is None:
+            out = forward_rows(self.decoder, self.pool, inputs, shape, embedder=self._embedder, wanted=wanted)
             logits = out.logits
         else:
             out = self.graphs(shape, inputs)
-            logits = out.logits.index_select(0, wanted) if some else out.logits
-        ends = list(accumulate(map(len, read)))
+            logits = out.logits if wanted is None else out.logits.index_select(0, wanted)
         return Reply(
             logits=logits,
-            widths=[len(step.window.tokens) for step in steps],
-            starts=[end - len(own) for end, own in zip(ends, read, strict=True)]
-            if some
-            else [slot * rows for slot in slots],
+            widths=widths,
+            starts=starts,
             wanted=[step.wants.rows for step in steps],
-            firsts=[slot * rows for slot in slots],
+            firsts=firsts,
             hidden=out.hidden if self._needs.hidden else None,
             taps=out.taps,
         )
@@ -176,14 +172,18 @@ class GlmStepModel:
     def _forward_one(self, state: GlmState, step: Step) -> Reply:
         """Without padding and tables: the window lies where its request's cache ends."""
         decoder, cache, window, wants = self.decoder, state.cache, step.window, step.wants
-        rows, first = len(window.tokens), cache.length + state.offset
+        tokens, first = window.tokens, cache.length + state.offset
+        rows = len(tokens)
         if window.positions is None:
             turn = decoder.rope.response(first, rows)
         else:
             cache.reach(window.span, last_position=max(window.positions))
             turn = decoder.rope.at(self._tensor([first + at for at in window.positions]))
-        noise = None if window.noise is None else noise_of([window], rows).to(decoder.device)
-        embedded = embedded_rows(decoder, self._tensor(window.tokens), noise, self._embedder)
+        if window.noise is None:
+            embedded = decoder.embed_one(tokens[0]) if rows == 1 else decoder.embed(self._tensor(tokens))
+        else:
+            noise = noise_of([window], rows).to(decoder.device)
+            embedded = embedded_rows(decoder, self._tensor(tokens), noise, self._embedder)
         taps: list[Tensor] = []
         hidden = decoder.forward(embedded, turn, cache, window, tap=(self._needs.taps, taps))
         read = hidden if wants.rows is None else hidden[list(wants.rows)]

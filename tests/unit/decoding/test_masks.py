@@ -90,3 +90,10 @@ def test_what_the_conventions_allow_is_taken() -> None:
     window_ = Window((1, PAD), causal(2), positions=(3, 3), noise=(None, Noise(0.5, 1.0)))
     assert window_.span == 2
     assert Window((1, 2), Mask((0b100, 0b1100)), slots=(2, 3)).span == 4
+
+
+@given(st.lists(st.sets(st.integers(0, 4)) | st.integers(0, 9).map(lambda n: set(range(n))), max_size=5))
+def test_reach_counts_slots_where_every_row_sees_the_first_ones_alone(rows: list[set[int]]) -> None:
+    mask = Mask(tuple(sum(1 << bit for bit in bits) for bits in rows))
+    prefixes = all(bits == set(range(len(bits))) for bits in rows)
+    assert mask.reach == (tuple(len(bits) for bits in rows) if prefixes else None)
