@@ -35,7 +35,7 @@ Point = tuple[float, float]
 class Record(BaseModel):
     """Frozen; unknown fields are errors; floats in full precision."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class DecodeConfig(Record):

@@ -11,7 +11,7 @@ from types import FrameType
 
 import typer
 
-from gravbench.cli.app import build_app
+from gravbench.cli.app import build_app, verbs_needed
 from gravbench.cli.output import forget_reader, prepare_streams, say_error
 from gravbench.errors import GravbenchError
 
@@ -26,7 +26,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     prepare_streams()
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = build_app()(
+        code = build_app(verbs_needed(arguments, os.environ))(
             args=[a for a in arguments if a != "--debug"], prog_name="gravbench", standalone_mode=False
         )
         sys.stdout.flush()

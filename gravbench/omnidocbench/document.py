@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from gravbench.metrics import repetition
-from gravbench.metrics.formula_tree import formula_tree_score
 from gravbench.omnidocbench.aggregate import (
     ELEMENTS,
     TABLE_SIGNATURE,
@@ -115,6 +114,8 @@ def _surplus(evaluation: Evaluation) -> dict[str, Any]:
 
 def _formula_tree(evaluation: Evaluation) -> dict[str, Any]:
     """Mean tree score of the formula rows (1 best), beside their edit distance; no official value."""
+    from gravbench.metrics.formula_tree import formula_tree_score  # a LaTeX parser, for pages with formulas
+
     found = [formula_tree_score(row.gt, row.pred).value for row in evaluation.rows("display_formula")]
     scored = [value for value in found if value is not None]
     mean = sum(scored) / len(scored) if scored else None

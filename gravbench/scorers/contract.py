@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from pydantic import Field, model_validator
-
 from gravbench.records import Record, SampleTask
 
 Direction = Literal["lower", "higher"]
@@ -20,16 +18,17 @@ Unit = Literal["ratio", "points"]
 """`ratio` is a bare number, mostly 0..1; `points` run to 100 and are shown with two decimals."""
 
 
-class Metric(Record):
+@dataclass(frozen=True, kw_only=True)
+class Metric:
     """One row of a scorer's table."""
 
-    name: str = Field(min_length=1)
-    label: str = Field(min_length=1)
+    name: str
+    label: str
     """As people read it: short enough for a table's heading."""
     unit: Unit = "ratio"
     direction: Direction
     range: tuple[float, float] = (0.0, 1.0)
-    definition: str = Field(min_length=1)
+    definition: str
     """One plain sentence: formula and empty case."""
     signature: str
     """Every choice that can move the value; different signatures do not compare."""
@@ -39,15 +38,15 @@ class Metric(Record):
     parts_needed: int = 0
     """So many parts must be scored, or there is no composite."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Metric:
+    def __post_init__(self) -> None:
+        if not (self.name and self.label and self.definition):
+            raise ValueError(f"metric {self.name!r}: expected a name, a label and a definition")
         if self.range[0] >= self.range[1]:
             raise ValueError(f"metric {self.name}: range {self.range}, expected low below high")
         if self.parts and not 1 <= self.parts_needed <= len(self.parts):
             raise ValueError(
                 f"metric {self.name}: parts_needed {self.parts_needed} of {len(self.parts)} parts"
             )
-        return self
 
     @property
     def higher_is_better(self) -> bool:

@@ -112,7 +112,7 @@ def test_unexpected_error_is_one_line_and_debug_shows_the_traceback(
     def broken(*_arguments: object, **_options: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr("gravbench.cli.entry.build_app", lambda: broken)
+    monkeypatch.setattr("gravbench.cli.entry.build_app", lambda _: broken)
     assert run_command_line(["run"]) == 4
     plain = capsys.readouterr().err
     assert plain.splitlines()[0] == "error: internal error: KeyError: 'lost'"
@@ -127,11 +127,27 @@ def test_error_with_line_breaks_stays_on_one_line(
     def broken(*_arguments: object, **_options: object) -> None:
         raise DataError("first\nsecond", hint="do\nthis")
 
-    monkeypatch.setattr("gravbench.cli.entry.build_app", lambda: broken)
+    monkeypatch.setattr("gravbench.cli.entry.build_app", lambda _: broken)
     assert run_command_line([]) == 5
     assert capsys.readouterr().err == "error: first second\nhint: do this\n"
 
 
 def test_every_verb_has_help() -> None:
-    commands = [*app_module.VERBS.values(), *app_module.SUITES_VERBS.values()]
-    assert all(command.__doc__ for command in commands)
+    places = [*app_module.VERBS.values(), *app_module.SUITES_VERBS.values()]
+    assert all(app_module.load_verb(place).__doc__ for place in places)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (["--debug", "omnidoc", "--gt", "run"], {"omnidoc"}),
+        (["suites", "list"], {"suites"}),
+        (["--version"], set()),
+        (["--help"], None),
+        ([], None),
+        (["rnu"], None),
+    ],
+)
+def test_only_the_verb_that_runs_is_loaded(arguments: list[str], needed: set[str] | None) -> None:
+    assert app_module.verbs_needed(arguments, {}) == needed
+    assert app_module.verbs_needed(arguments, {"_GRAVBENCH_COMPLETE": "complete_bash"}) is None

@@ -1,6 +1,7 @@
 """Scores of records: failures, repeats, reuse, and whose sample it is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from run_support import gen_record
@@ -41,7 +42,7 @@ class Counting(CropScorer):
     def __init__(self, signature: str | None = None) -> None:
         self.asked: list[Sequence[Answer]] = []
         if signature is not None:
-            self.metrics = tuple(m.model_copy(update={"signature": signature}) for m in CropScorer.metrics)
+            self.metrics = tuple(replace(m, signature=signature) for m in CropScorer.metrics)
 
     def score(self, sample: Sample, answers: Sequence[Answer]) -> list[list[Score]]:
         self.asked.append(answers)
