@@ -139,7 +139,7 @@ def test_without_the_package_its_names_are_unknown(tmp_path: Path) -> None:
     assert "same_words" not in metric_table()
     with pytest.raises(UsageError, match="unknown suite 'little-crops'"):
         load_suite("little-crops")
-    with pytest.raises(DataError, match=r"expected one of crops, omnidocbench-1\.6"):
+    with pytest.raises(DataError, match=r"expected one of crops, .*omnidocbench-1\.6"):
         load_suite(write_suite(tmp_path / "own.toml", scorer="words"))
 
 
