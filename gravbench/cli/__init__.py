@@ -10,7 +10,7 @@ import sys
 
 def main() -> None:
     """Console entry point."""
-    from gravbench.cli.entry import run_command_line
+    from gravbench.cli.app import run_command_line
     from gravbench.cli.output import flush_or_forget
 
     code = run_command_line(sys.argv[1:])

@@ -1,23 +1,275 @@
-"""`gravbench compare`."""
+"""`gravbench compare`: what differs in a sentence a strategy, then the tables behind it. No colour needed."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gravbench.analysis.comparison import compare_one, compare_runs
-from gravbench.analysis.loaded import LoadedRun, named
-from gravbench.analysis.run_analysis import AnalysisOptions
-from gravbench.cli.comparison_table import comparison_parts
-from gravbench.cli.output import print_json, print_tables, say_error
+from rich.console import RenderableType
+from rich.text import Text
+
+from gravbench.analysis.bootstrap import METHOD, Interval
+from gravbench.analysis.comparison import (
+    ArmComparison,
+    Comparison,
+    FieldDifference,
+    compare_one,
+    compare_runs,
+)
+from gravbench.analysis.drift import MIN_PAIRS
+from gravbench.analysis.identity import Audit
+from gravbench.analysis.loaded import LoadedRun, named, note_lines
+from gravbench.analysis.quality import QualityDifference, is_composite, label_of
+from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis
+from gravbench.analysis.speed import SpeedEstimate
+from gravbench.arms import AR, batch_of, is_ar
+from gravbench.cli.output import print_json, print_tables, rich_table, say_error
 from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee
+from gravbench.cli.summary_table import timed_name
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import ErrorLimit, parse_error_limit
+from gravbench.reporting import breakdown
+from gravbench.reporting.definitions import counter_words
+from gravbench.reporting.tables import Table, interval, signed
 from gravbench.store.rundir import again
 from gravbench.store.schema import canonical_json
+
+A, B = "A", "B"
+SHOWN_FIELDS = 12
+SHOWN_DIFFERENCES = 5
+SHOWN_GROUP_SIZE = 5
+
+
+def comparison_parts(comparison: Comparison) -> list[RenderableType]:
+    """Everything `gravbench compare` prints, top to bottom."""
+    parts: list[RenderableType] = []
+    if comparison.not_comparable:
+        parts.append(Text("NOT COMPARABLE (forced): " + "; ".join(comparison.not_comparable), style="red"))
+    parts += [Text(line, style="red") for line in failed_lines(comparison)]
+    if comparison.own is None:
+        return [*parts, *_run_parts(comparison.base), *_null(comparison), *_notes([comparison.base])]
+    own = comparison.own
+    parts += [_named(A, comparison.base), _named(B, own)]
+    parts += [Text(_sentence(arm, comparison), style="bold") for arm in comparison.arms]
+    parts += _data(comparison.base, f"data of {A}") + _data(own, f"data of {B}")
+    parts += _fields("settings", comparison.settings) + _fields("environment", comparison.environment)
+    quality = [(breakdown.pair_name(arm), arm.quality) for arm in comparison.arms]
+    parts += _table(breakdown.difference_table(quality, base=A, own=B), whole=(1,))
+    parts += _table(breakdown.ratio_table(comparison.arms, base=A, own=B), whole=(1,))
+    for arm in comparison.arms:
+        parts += _audit_lines(f"{breakdown.pair_name(arm)}, {B} against {A}", arm.identity)
+    parts += _null(comparison)
+    for label, analysis in ((A, comparison.base), (B, own)):
+        parts.append(Text(f"inside {label}, against its own ar", style="bold"))
+        parts += _speed(analysis)
+    return [*parts, _legend([comparison.base, own]), *_notes([comparison.base, own])]
+
+
+def failed_lines(comparison: Comparison) -> list[str]:
+    """What a reader must know first: how many samples of a run failed, by strategy."""
+    lines = []
+    for analysis in (comparison.base, *([comparison.own] if comparison.own else [])):
+        failed = [f"{arm.failed} of {arm.n} in {arm.arm}" for arm in analysis.arms if arm.failed]
+        if failed:
+            lines.append(f"FAILED samples: {', '.join(failed)}; they score worst ({analysis.run})")
+    return lines
+
+
+def _named(label: str, analysis: RunAnalysis) -> Text:
+    model = f", model {analysis.model}" if analysis.model else ""
+    return Text(f"{label}: {analysis.run}{model}", style="bold")
+
+
+def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
+    clusters = "" if analysis.n_clusters == analysis.n_samples else f" in {analysis.n_clusters} pages"
+    title = f"{analysis.run}: {analysis.suite}, {analysis.n_samples} samples{clusters}"
+    parts: list[RenderableType] = [Text(title, style="bold"), *_data(analysis, "data")]
+    judged = [arm for arm in analysis.arms if arm.identity is not None]
+    if not judged:
+        parts.append(Text("no ar arm beside another: nothing to hold a strategy against"))
+    for arm in judged:
+        parts += [Text(line) for line in _verdict_lines(arm)]
+    parts += _speed(analysis)
+    quality = [(arm.arm, arm.quality) for arm in judged]
+    parts += _table(breakdown.difference_table(quality, base=AR, own="strategy's"), whole=(1,))
+    counters = breakdown.counter_table((arm.arm, arm, None) for arm in analysis.arms)
+    parts += _table(counters, whole=(1, 2, 3))
+    for arm in judged:
+        name = timed_name(arm.arm, arm.speed_base)
+        parts += _table(breakdown.group_table(name, arm, at_least=SHOWN_GROUP_SIZE))
+        parts += [Text(line) for line in _machine_lines(arm)]
+        if arm.identity is not None:
+            parts += _audit_lines(f"{arm.arm} against {arm.base or AR}", arm.identity)
+    return [*parts, _legend([analysis])]
+
+
+def _data(analysis: RunAnalysis, name: str) -> list[RenderableType]:
+    return [] if analysis.data is None else [Text(f"{name}: {analysis.data.label}", style="bold")]
+
+
+def _table(given: Table | None, *, whole: Sequence[int] = ()) -> list[RenderableType]:
+    return [] if given is None else [rich_table(given, whole=whole)]
+
+
+def _speed(analysis: RunAnalysis) -> list[RenderableType]:
+    return _table(breakdown.speed_table((timed_name(a.arm, a.speed_base), a) for a in analysis.arms))
+
+
+def _verdict_lines(arm: ArmAnalysis) -> list[str]:
+    audit, base, over = arm.identity, arm.base or AR, arm.speed_base or AR
+    lines = []
+    if audit is not None:
+        lines.append(f"{arm.arm}: {same_tokens(audit, as_=base)}.")
+    if arm.decode is not None:
+        request = f", {_times(arm.request, over)} for whole requests" if arm.request else ""
+        page = f", {_times(arm.page, over)} for whole pages" if arm.page else ""
+        lines.append(
+            f"{arm.arm}: {_times(arm.decode, over)} in decoding{request}{page}; {arm.decode.n_pairs} pairs."
+        )
+    for name, d in arm.quality.items():
+        if is_composite(name):
+            lines.append(f"{arm.arm}: {label_of(name)} {signed(d)} points over {base}{_made_of(d)}.")
+    return lines
+
+
+def _machine_lines(arm: ArmAnalysis) -> list[str]:
+    lines = []
+    if (m := arm.cost_model) is not None:
+        where = "times in the traces" if m.source == "traces" else "the table of forward costs"
+        lines.append(
+            f"{arm.arm}: cost model: {m.tau_round:.2f} tokens a round / {m.round_cost:.2f} c(1) = "
+            f"{m.predicted:.2f}x predicted, {m.measured:.2f}x measured, residual {m.residual:+.1%} ({where})"
+        )
+    if (a := arm.amdahl) is not None:
+        shares = ", ".join(f"{stage} {share:.0%}" for stage, share in a.base_shares.items())
+        lines.append(
+            f"{arm.arm}: request time of {arm.speed_base or AR}: {shares}; {a.predicted:.2f}x predicted from "
+            f"decoding alone, {a.measured:.2f}x measured, residual {a.residual:+.1%}"
+        )
+    if (d := arm.drift) is not None:
+        word = "DRIFTING" if d.drifting else "no drift seen beyond 2 % and noise"
+        lines.append(
+            f"{arm.arm}: drift of the cost ratio, first to last slot: {d.change:+.1%} "
+            f"[{d.low:+.1%}, {d.high:+.1%}], {word}"
+        )
+    if (s := arm.steadiness) is not None:
+        word = "no change seen beyond that" if s.steady else "NOT STEADY"
+        cold = ", a COLD START" if s.cold_start else ""
+        lines.append(
+            f"{arm.arm}: last three blocks within {s.last_three_spread:.1%}{by_chance(s.spread_by_chance)}: "
+            f"{word}; first block {s.warm_up:+.1%} against the others{by_chance(s.warm_up_by_chance)}{cold}"
+        )
+    elif arm.decode is not None:
+        lines.append(
+            f"{arm.arm}: whether the machine held still was not measured: that takes {MIN_PAIRS} pairs with "
+            f"decode times, or batches of them"
+        )
+    return lines
+
+
+def _sentence(arm: ArmComparison, comparison: Comparison) -> str:
+    assert comparison.own is not None
+    speeds = _decode(comparison.base, arm.base_arm), _decode(comparison.own, arm.own_arm)
+    return breakdown.pair_sentence(arm, base=A, own=B, speeds=speeds).replace("×", "x")
+
+
+def _decode(analysis: RunAnalysis, name: str) -> Interval | None:
+    return next((arm.decode for arm in analysis.arms if arm.arm == name), None)
+
+
+def same_tokens(audit: Audit, *, as_: str = "") -> str:
+    """`same tokens as ar on 13 of 14 samples; text differs on 1 with the same tokens (assembly)`."""
+    whom = f" as {as_}" if as_ else ""
+    text = f"; text differs on {audit.assembly} with the same tokens (assembly)" if audit.assembly else ""
+    return f"same tokens{whom} on {audit.identical} of {audit.compared} samples{text}"
+
+
+def by_chance(limit: float | None) -> str:
+    """What noise alone gives in 95 of 100 orders; nothing in documents without it."""
+    return "" if limit is None else f" (by chance up to {limit:.1%})"
+
+
+def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
+    if audit.spotless:
+        return []
+    kinds = ", ".join(f"{count} {kind}" for kind, count in audit.classes.items())
+    judged = f"referee's tau {audit.tau:g}" if audit.refereed else "no referee asked: --referee MODEL"
+    lines: list[RenderableType] = [
+        Text(
+            f"{title}: {len(audit.differences)} of {audit.compared} differ ({kinds}); "
+            f"same tokens in {audit.identical}, same text in {audit.same_text}; {judged}"
+        )
+    ]
+    for d in audit.differences[:SHOWN_DIFFERENCES]:
+        gap = f", gap {d.opinion.gap:.2g}" if d.opinion else ""
+        where = f"{d.sample_id}#{d.region_id}" if d.region_id else d.sample_id
+        lines.append(
+            Text(
+                f"  {where}: token {d.index}, {d.base_id} against {d.own_id}, {d.kind}{gap}: "
+                f"{d.base_text!r} against {d.own_text!r}"
+            )
+        )
+    hidden = len(audit.differences) - SHOWN_DIFFERENCES
+    return [*lines, Text(f"  and {hidden} more; --json lists all")] if hidden > 0 else lines
+
+
+def _null(comparison: Comparison) -> list[RenderableType]:
+    audit = comparison.null
+    if audit is None and any(is_ar(arm.base_arm) and is_ar(arm.own_arm) for arm in comparison.arms):
+        return []  # the sentence and the audit of that pair have said it
+    if audit is None:
+        return [
+            Text("AR against AR: not measured; compare with a second run of the same model for the null.")
+        ]
+    lines: list[RenderableType] = [Text(f"AR against AR ({comparison.null_setting}): {same_tokens(audit)}.")]
+    return [*lines, *_audit_lines("ar against ar", audit)]
+
+
+def _fields(what: str, differences: Sequence[FieldDifference]) -> list[RenderableType]:
+    if not differences:
+        return [Text(f"{what}: equal")]
+    parts = _table(breakdown.field_table(what, differences[:SHOWN_FIELDS], base=A, own=B))
+    hidden = len(differences) - SHOWN_FIELDS
+    return [*parts, Text(f"and {hidden} more; --json lists all")] if hidden > 0 else parts
+
+
+def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
+    listed = list(analyses)
+    noted = [f"note: {note}" for note in dict.fromkeys(n for a in listed for n in a.notes)]
+    scored = [line for a in listed for line in note_lines(a.score_notes)]
+    return [Text(line) for line in (*noted, *dict.fromkeys(scored))]
+
+
+def _legend(analyses: Iterable[RunAnalysis]) -> Text:
+    batches = any(batch_of(arm.arm) > 1 for analysis in analyses for arm in analysis.arms)
+    over = "samples or pages, of crop times in batches over batches" if batches else "samples or pages"
+    same = ", of ar at the same batch size (ar:batch=N: over ar, the gain of batching)" if batches else ""
+    return Text(
+        f"Speedup = sum of ar times / sum of the strategy's times over pairs{same}. "
+        f"{counter_words('tpf_all', 'tau_round', 'accepted_draft')} "
+        f"Brackets: 95% bootstrap over {over}, {METHOD}; none on fewer than five of them. "
+        "Same tokens = equal token ids and stop reason.",
+        style="dim",
+    )
+
+
+def _times(speed: SpeedEstimate, base: str) -> str:
+    """`2.1x [1.9, 2.3] as fast as ar`, and a word where no difference was seen."""
+    if speed.low is None or speed.high is None:
+        word = " (too few pairs to tell a difference)"
+    else:
+        word = " (the interval holds 1: no difference seen)" if speed.low <= 1 <= speed.high else ""
+    return f"{interval(speed, 'x')} as fast as {base}{word}"
+
+
+def _made_of(d: QualityDifference) -> str:
+    """How many samples each component of a composite rests on."""
+    if d.parts is None:
+        return ""
+    return f" ({', '.join(f'{label_of(metric)} on {n}' for metric, n in d.parts.items())})"
 
 
 def compare(

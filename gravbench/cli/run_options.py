@@ -1,4 +1,7 @@
-"""Verbs that take the options of a run: their parameters on the command line are made from `RunOptions`."""
+"""The options of a run on the command line: parameters made from `RunOptions`, and what a shell completes.
+
+Values are found when the shell asks; suggestions refuse nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -14,8 +17,49 @@ import typer
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
-from gravbench.cli.completion import completer
 from gravbench.options import ErrorLimit, Option, RunOptions, declared_options
+
+
+def _suites() -> Iterable[str]:
+    from gravbench.suites.manifest import list_suites
+
+    return (suite.name for suite in list_suites())
+
+
+def _strategies() -> Iterable[str]:
+    from gravbench.decoding.strategies import STRATEGIES
+
+    return STRATEGIES
+
+
+def _layouts() -> Iterable[str]:
+    from gravbench.pages.layouts import LAYOUTS
+
+    return LAYOUTS
+
+
+VALUES: dict[str, Callable[[], Iterable[str]]] = {
+    "suite": _suites,
+    "name": _suites,
+    "strategies": _strategies,
+    "vary": _strategies,
+    "layout": _layouts,
+    "dtype": lambda: ("float32", "bfloat16", "float16"),
+    "device": lambda: ("cpu", "cuda"),
+}
+"""Parameter of a verb -> its values."""
+
+
+def completer(parameter: str) -> Callable[[str], list[str]] | None:
+    """The values of a parameter that begin with what was typed; `None` where any value will do."""
+    values = VALUES.get(parameter)
+    if values is None:
+        return None
+
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in values() if value.startswith(incomplete)]
+
+    return complete
 
 
 def takes_run_options(verb: Callable[..., int], *, alone: bool = True) -> Callable[..., int]:

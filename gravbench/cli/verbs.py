@@ -66,9 +66,9 @@ def sweep(
 
     Further strategies (`--strategy`) run as they are; ar is always there.
     """
-    from gravbench.cli import sweep_command
+    from gravbench.cli import run_command
 
-    return sweep_command.sweep(
+    return run_command.sweep(
         options,
         blocks=blocks,
         batch_sizes=batch_sizes,

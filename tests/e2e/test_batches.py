@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 
 
 def test_every_batch_size_gives_the_text_of_a_batch_of_one(

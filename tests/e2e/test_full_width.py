@@ -10,7 +10,7 @@ from full_width import BLOCK, MASK_ID, VOCABULARY, full_tokenizer, write_full_wi
 from page_support import det, entry, write_folder
 from safetensors import safe_open
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 
 needs_bfloat16 = pytest.mark.skipif(
     not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()),

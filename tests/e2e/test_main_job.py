@@ -15,7 +15,7 @@ from run_support import child_environment
 
 from gravbench.analysis.summary import Summary
 from gravbench.backends.toy import ToyBackend
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.records import DecodeConfig, Generation, Request
 
 RUN = ["run", "--suite", "smoke", "--backend", "toy"]
@@ -102,7 +102,7 @@ def test_scoring_again_changes_no_byte_and_loads_no_torch() -> None:
     shutil.rmtree("r/score")
     Path("r/summary.json").unlink()
     script = (
-        "import sys; from gravbench.cli.entry import run_command_line as run; "
+        "import sys; from gravbench.cli.app import run_command_line as run; "
         "code = run(['score', 'r']); assert not {'torch', 'transformers', 'pandas'} & set(sys.modules); "
         "sys.exit(code)"
     )

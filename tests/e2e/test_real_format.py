@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.resources import data_root
 from gravbench.workshop.training.checkpoints import MICRO, write_initial_checkpoint
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from system_packages import needs_tex
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.gate.reference import RUN_FILE, load_reference
 from gravbench.resources import data_root
 

@@ -21,7 +21,7 @@ from report_support import (
 )
 from system_packages import needs_chromium
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.reporting.gallery import SampleSource
 from gravbench.reporting.gallery_pack import unpacked, visible
 from gravbench.reporting.html import render_report

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gravbench.backends.toy import ToyTable
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 
 RUN = ["run", "--suite", "smoke", "--backend", "toy", "--quiet"]
 

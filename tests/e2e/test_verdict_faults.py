@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from run_support import child_environment
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 
 RUN = ["run", "--suite", "smoke", "--backend", "toy", "--quiet", "--limit", "6"]
 

@@ -5,7 +5,7 @@ from run_support import gen_record
 
 from gravbench.analysis.identity import audit, count_identical
 from gravbench.analysis.pieces import first_divergence
-from gravbench.cli.comparison_table import same_tokens
+from gravbench.cli.compare_command import same_tokens
 from gravbench.protocols import Opinion
 from gravbench.store.schema import GenError, GenRecord, sha256_text
 

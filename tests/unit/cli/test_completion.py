@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from run_support import child_environment
 
-from gravbench.cli.completion import VALUES, completer
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
+from gravbench.cli.run_options import VALUES, completer
 from gravbench.options import declared_options
 
 TOY = ("run", "--suite", "smoke", "--backend", "toy", "--limit", "3")

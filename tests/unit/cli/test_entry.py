@@ -7,7 +7,7 @@ from run_support import child_environment
 
 import gravbench
 from gravbench.cli import app as app_module
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.errors import DataError
 
 HEAVY = ("torch", "transformers", "pandas", "matplotlib", "scipy", "numpy")
@@ -16,7 +16,7 @@ HEAVY = ("torch", "transformers", "pandas", "matplotlib", "scipy", "numpy")
 def modules_loaded_by(*arguments: str, cwd: Path) -> set[str]:
     """Top-level modules in memory after one command in a fresh interpreter."""
     script = (
-        "import sys; from gravbench.cli.entry import run_command_line; "
+        "import sys; from gravbench.cli.app import run_command_line; "
         f"code = run_command_line({list(arguments)!r}); "
         "print('LOADED', *sorted({name.partition('.')[0] for name in sys.modules})); sys.exit(code)"
     )
@@ -112,7 +112,7 @@ def test_unexpected_error_is_one_line_and_debug_shows_the_traceback(
     def broken(*_arguments: object, **_options: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr("gravbench.cli.entry.build_app", lambda _: broken)
+    monkeypatch.setattr("gravbench.cli.app.build_app", lambda _: broken)
     assert run_command_line(["run"]) == 4
     plain = capsys.readouterr().err
     assert plain.splitlines()[0] == "error: internal error: KeyError: 'lost'"
@@ -127,7 +127,7 @@ def test_error_with_line_breaks_stays_on_one_line(
     def broken(*_arguments: object, **_options: object) -> None:
         raise DataError("first\nsecond", hint="do\nthis")
 
-    monkeypatch.setattr("gravbench.cli.entry.build_app", lambda _: broken)
+    monkeypatch.setattr("gravbench.cli.app.build_app", lambda _: broken)
     assert run_command_line([]) == 5
     assert capsys.readouterr().err == "error: first second\nhint: do this\n"
 

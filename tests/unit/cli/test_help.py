@@ -15,7 +15,7 @@ from gravbench.cli.app import build_app
 HEAVY = ("torch", "transformers", "numpy", "pandas", "scipy", "matplotlib", "PIL", "numba", "lxml", "jinja2")
 ASK = """
 import contextlib, io, json, sys
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 heavy, found = set(sys.argv[1].split(",")), {}
 for verb in json.loads(sys.argv[2]):
     said = io.StringIO()

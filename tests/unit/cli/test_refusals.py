@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from page_support import entry, write_folder
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 
 TOY = ("run", "--suite", "smoke", "--backend", "toy", "--limit", "3", "--quiet")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.store.rundir import RunDirectory
 
 TOY = ("run", "--suite", "smoke", "--backend", "toy", "--quiet")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_support import run_identity
 
-from gravbench.cli import entry, run_command, sweep_command
+from gravbench.cli import app, run_command
 from gravbench.cli.app import build_app
 from gravbench.options import (
     MAX_SEED,
@@ -64,8 +64,8 @@ def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptio
         return 0
 
     monkeypatch.setattr(run_command, "run_suite", body)
-    monkeypatch.setattr(sweep_command, "sweep", body)
-    assert entry.run_command_line(arguments) == 0
+    monkeypatch.setattr(run_command, "sweep", body)
+    assert app.run_command_line(arguments) == 0
     return caught[0]
 
 
@@ -93,7 +93,7 @@ def test_what_is_left_out_has_the_defaults_of_a_run(monkeypatch: pytest.MonkeyPa
 def test_limits_of_the_declaration_hold_on_the_command_line(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert entry.run_command_line(["run", "--suite", "s", *words]) == 2
+    assert app.run_command_line(["run", "--suite", "s", *words]) == 2
     assert words[0] in capsys.readouterr().err
 
 

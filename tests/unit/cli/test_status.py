@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_support import FakeBackend, run_fake
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from verdict_support import (
 
 from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.loaded import LoadedRun, SampleFacts, load_run
-from gravbench.cli.verdict_table import verdict_parts
+from gravbench.cli.gate_command import verdict_parts
 from gravbench.errors import DataError, NotComparableError
 from gravbench.gate.policy import load_policy
 from gravbench.gate.reference import Reference, load_reference

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.runner.forecast import Forecast, _probe, _seconds
 
 

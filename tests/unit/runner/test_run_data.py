@@ -13,11 +13,11 @@ from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.curve import curve_of
 from gravbench.analysis.loaded import LoadedRun, load_run
 from gravbench.analysis.run_analysis import AnalysisOptions
-from gravbench.cli.comparison_table import comparison_parts
+from gravbench.cli.compare_command import comparison_parts
+from gravbench.cli.gate_command import verdict_parts
 from gravbench.cli.output import print_tables
+from gravbench.cli.run_command import curve_parts
 from gravbench.cli.summary_table import summary_parts
-from gravbench.cli.sweep_command import curve_parts
-from gravbench.cli.verdict_table import verdict_parts
 from gravbench.errors import DataError, NotComparableError, UsageError
 from gravbench.gate.bless import bless_changes, provenance_text, write_reference
 from gravbench.gate.candidate import judge_candidate

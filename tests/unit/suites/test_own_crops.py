@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.errors import DataError, UsageError
 from gravbench.suites.manifest import load_samples, load_suite
 from gravbench.suites.own_crops import MadeSuite, Making, make_suite, task_of_truth

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from page_support import entry, page_suite, write_folder
 
-from gravbench import doctor
-from gravbench.cli.entry import run_command_line
+from gravbench.cli import doctor_command as doctor
+from gravbench.cli.app import run_command_line
 from gravbench.suites.manifest import Suite, load_suite
 from gravbench.suites.status import find_data
 

@@ -9,8 +9,8 @@ import pytest
 from cdm_support import golden_cases
 from system_packages import needs_tex
 
+from gravbench.cli.doctor_command import check_cdm
 from gravbench.cli.omnidoc_report import ScoreOptions, report_notes, run_scoring
-from gravbench.doctor import check_cdm
 from gravbench.omnidocbench.cdm import CdmToolStatus
 from gravbench.omnidocbench.cdm.rows import Cdm, find_cdm, spelling_of
 from gravbench.omnidocbench.ground_truth import read_annotations

@@ -13,8 +13,8 @@ from verdict_support import SAMPLES, doctored, make_run, with_text
 from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.loaded import LoadedRun
 from gravbench.analysis.run_analysis import AnalysisOptions
-from gravbench.cli.comparison_table import comparison_parts
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
+from gravbench.cli.compare_command import comparison_parts
 from gravbench.scorers.contract import Note
 
 
