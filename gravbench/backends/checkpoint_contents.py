@@ -53,16 +53,20 @@ _CHANGES_TEXT: dict[str, Callable[[Any], bool]] = {
 """Field of `generation_config.json` -> whether a value of it changes what greedy decoding writes."""
 
 
-def refuse_foreign_contents(
-    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, str], *, weights: str
-) -> None:
-    """`EngineError` for adapters and for quantised weights: loading would drop what makes them right.
-
-    `tensors` gives the stored type of every tensor (`F32`, `I8`, ...) by name, `weights` the file to name.
-    """
+def refuse_adapter_files(folder: Path) -> None:
+    """`EngineError` where an adapter lies, beside the weights or in their place."""
     for name in _ADAPTER_FILES:
         if (folder / name).is_file():
             raise EngineError(f"{folder / name}: an adapter, which is not applied here", hint=_MERGE)
+
+
+def refuse_foreign_contents(
+    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, str], *, weights: str
+) -> None:
+    """`EngineError` for tensors of adapters and quantised weights: loading would drop what makes them right.
+
+    `tensors` gives the stored type of every tensor (`F32`, `I8`, ...) by name, `weights` the file to name.
+    """
     adapters = sorted(name for name in tensors if _ADAPTER.search(name))
     if adapters:
         raise EngineError(

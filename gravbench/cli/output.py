@@ -174,6 +174,12 @@ def say_error(message: str, hint: str | None) -> None:
         sys.stderr.flush()
 
 
+def say_warning(message: str) -> None:
+    """Print one warning line to stderr."""
+    with contextlib.suppress(OSError):
+        print(f"warning: {_one_line(message)}", file=sys.stderr, flush=True)
+
+
 def _one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 

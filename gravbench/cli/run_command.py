@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -14,7 +15,7 @@ from gravbench.analysis.clockless import clockless_lines
 from gravbench.analysis.curve import Curve, curve_of, swept_strategies
 from gravbench.analysis.summary import Summary, summary_json
 from gravbench.arms import MAX_BATCH, is_ar
-from gravbench.cli.output import print_json, print_line, print_tables, rich_table, say_error
+from gravbench.cli.output import print_json, print_line, print_tables, rich_table, say_error, say_warning
 from gravbench.cli.progress import duration, make_progress
 from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.summary_table import data_parts, summary_parts, timed_name
@@ -39,17 +40,35 @@ def run_suite(options: RunOptions, *, report: Path | None, as_json: bool, quiet:
     asked = as_arms(options)
     check_page(report)
     outcome = run_plan(asked, quiet=quiet)
-    if as_json:
-        print_json(summary_json(outcome.summary))
-    elif quiet:
-        print_line(str(outcome.run_dir))
-    else:
-        print_tables(*summary_parts(outcome.summary))
+    summary = outcome.summary
+    _tell(
+        outcome, lambda: summary_json(summary), lambda: summary_parts(summary), as_json=as_json, quiet=quiet
+    )
     if report is not None:
         write_page(
             (outcome.run_dir,), report, argv=options.argv, seed=options.seed, say=not (as_json or quiet)
         )
     return exit_code(outcome, asked)
+
+
+def _tell(
+    outcome: Outcome,
+    document: Callable[[], bytes],
+    parts: Callable[[], Iterable[RenderableType]],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """One JSON document, the run folder alone, or tables. Warnings stand in the tables, else on stderr."""
+    if not (as_json or quiet):
+        print_tables(*parts())
+        return
+    for warning in outcome.summary.warnings:
+        say_warning(warning)
+    if as_json:
+        print_json(document())
+    else:
+        print_line(str(outcome.run_dir))
 
 
 def plan_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
@@ -186,12 +205,8 @@ def sweep(
     asked = as_arms(options.but(strategies=strategies))
     outcome = run_plan(asked, quiet=quiet)
     curve = curve_of(outcome.summary)
-    if as_json:
-        print_json(canonical_json(curve.model_dump(mode="json", by_alias=True, exclude_none=True)))
-    elif quiet:
-        print_line(str(outcome.run_dir))
-    else:
-        print_tables(*curve_parts(curve))
+    document = curve.model_dump(mode="json", by_alias=True, exclude_none=True)
+    _tell(outcome, lambda: canonical_json(document), lambda: curve_parts(curve), as_json=as_json, quiet=quiet)
     return exit_code(outcome, asked)
 
 

@@ -256,12 +256,19 @@ def _said_of(model: Mapping[str, JsonValue]) -> list[str]:
     return [str(text) for text in found] if isinstance(found, list) else []
 
 
-def _failures(test: ArmUnderTest) -> list[Verdict]:
-    return [_count(test, "failures", test.policy.rules.failures, lambda a: a.status != "ok")]
+def _failed(test: ArmUnderTest) -> list[Verdict]:
+    return [_count(test, "failed", test.policy.rules.failed, lambda a: a.status != "ok")]
 
 
-def _truncation(test: ArmUnderTest) -> list[Verdict]:
-    return [_count(test, "truncation", test.policy.rules.truncation, lambda a: a.stop_reason == "length")]
+def _stopped_by_length(test: ArmUnderTest) -> list[Verdict]:
+    return [
+        _count(
+            test,
+            "stopped_by_length",
+            test.policy.rules.stopped_by_length,
+            lambda a: a.stop_reason == "length",
+        )
+    ]
 
 
 def _loops(test: ArmUnderTest) -> list[Verdict]:
@@ -296,8 +303,8 @@ RULES: dict[str, Callable[[ArmUnderTest], list[Verdict]]] = {
     "forwards_per_sample": _forwards_per_sample,
     "draft_acceptance": _draft_acceptance,
     "acceptance_floor": _acceptance_floor,
-    "failures": _failures,
-    "truncation": _truncation,
+    "failed": _failed,
+    "stopped_by_length": _stopped_by_length,
     "loops": _loops,
     "warnings": _warnings,
     "speed": _speed,

@@ -112,8 +112,8 @@ class Rules(Record):
     forwards_per_sample: CounterRule
     draft_acceptance: AcceptanceRule
     acceptance_floor: PlainRule
-    failures: CountRule
-    truncation: CountRule
+    failed: CountRule
+    stopped_by_length: CountRule
     loops: CountRule
     warnings: PlainRule
     speed: SpeedRule

@@ -287,7 +287,7 @@ def judge_warnings(base: Sequence[str], own: Sequence[str], *, arm: str) -> Verd
 
 
 def judge_count(name: str, base: int, own: int, rule: CountRule, *, n: int, arm: str) -> Verdict:
-    """Failures, truncations, loops: at most so many more samples than the reference."""
+    """`failed`, `stopped_by_length`, `loops`: at most so many more samples than the reference."""
     limit = rule.limit(base, n)
     return Verdict(
         rule=name,

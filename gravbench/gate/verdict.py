@@ -162,7 +162,7 @@ GROUPS = {
     "accuracy": ("accuracy",),
     "counters": ("tau_round", "tpf_all", "accepted_draft", "forwards_per_sample"),
     "acceptance": ("draft_acceptance", "acceptance_floor"),
-    "counts": ("failures", "truncation", "loops"),
+    "counts": ("failed", "stopped_by_length", "loops"),
     "warnings": ("warnings",),
     "speed": ("speed",),
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gravbench.backends.checkpoint_contents import refuse_foreign_contents
+from gravbench.backends.checkpoint_contents import refuse_adapter_files, refuse_foreign_contents
 from gravbench.errors import EngineError
 
 BLOCK_DIFFUSION = "block_diffusion.json"
@@ -72,6 +72,7 @@ def read_checkpoint(folder: Path) -> CheckpointFiles:
     """Check that `folder` is a complete GLM-OCR checkpoint; `EngineError` names what is missing or broken."""
     if not folder.is_dir():
         raise EngineError(f"{folder}: no such checkpoint folder", hint="pass --model DIR")
+    refuse_adapter_files(folder)
     config = read_json(folder / "config.json")
     if config.get("model_type") != "glm_ocr":
         raise EngineError(

@@ -50,6 +50,13 @@ def test_tensors_of_an_adapter_are_refused_with_their_count(broken: Path, name: 
     assert "merge_and_unload" in said
 
 
+@pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_model.bin", "adapter_config.json"])
+def test_a_folder_of_an_adapter_alone_names_it_and_the_way(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"{}")
+    said = refusal(tmp_path)
+    assert f"{name}: an adapter" in said and "merge_and_unload" in said
+
+
 def test_an_adapter_beside_the_weights_is_refused(broken: Path) -> None:
     (broken / "adapter_config.json").write_text("{}")
     assert "adapter_config.json: an adapter" in refusal(broken)

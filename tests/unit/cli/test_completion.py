@@ -2,16 +2,19 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from run_support import child_environment
 
+from gravbench.cli import run_command
 from gravbench.cli.app import run_command_line
 from gravbench.cli.run_options import VALUES, completer
-from gravbench.options import declared_options
+from gravbench.options import RunOptions, declared_options
+from gravbench.runner.run import Outcome
 
-TOY = ("run", "--suite", "smoke", "--backend", "toy", "--limit", "3")
+TOY = ("run", "--suite", "smoke", "--backend", "toy", "--limit", "2")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,30 @@ def test_quiet_run_prints_its_folder_and_nothing_else(
     monkeypatch.chdir(tmp_path)
     assert run_command_line([*TOY, "--quiet", "--out", "my run"]) == 0
     assert capsys.readouterr() == ("my run\n", "")
+
+
+@pytest.mark.parametrize(
+    ("verb", "more"), [("run", ["--quiet"]), ("run", ["--json"]), ("sweep", ["--blocks", "4", "--quiet"])]
+)
+def test_warnings_are_said_where_no_table_shows_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
+    more: list[str],
+) -> None:
+    plain = run_command.run_plan
+
+    def warned(options: RunOptions, *, quiet: bool) -> Outcome:
+        outcome = plain(options, quiet=quiet)
+        return replace(
+            outcome,
+            summary=outcome.summary.model_copy(update={"warnings": ("3 tensors are read by nothing",)}),
+        )
+
+    monkeypatch.setattr(run_command, "run_plan", warned)
+    assert run_command_line([verb, *TOY[1:], *more, "--out", str(tmp_path / "r")]) == 0
+    assert "warning: 3 tensors are read by nothing\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", [[], ["suites"]])

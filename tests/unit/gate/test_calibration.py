@@ -157,7 +157,7 @@ def speed_fails(speedup: float) -> Trial:
         ("draft_acceptance", acceptance_fails(0.0)),
         ("accuracy", accuracy_fails(0.0)),
         ("ar_identity, near-ties", flips_fail(0.0)),
-        ("failures, truncation, loops", count_fails),
+        ("failed, stopped_by_length, loops", count_fails),
         ("speed", speed_fails(1.5)),
     ],
 )

@@ -199,9 +199,9 @@ def test_advisory_rule_warns_and_passes(base: tuple[Path, Reference], tmp_path: 
     ("rule", "change"),
     [
         ("loops", {"loop_flag": True}),
-        ("truncation", {"stop_reason": "length"}),
+        ("stopped_by_length", {"stop_reason": "length"}),
         (
-            "failures",
+            "failed",
             {
                 "status": "error",
                 "error": {"kind": "E", "message": "m", "stage": "generate"},
@@ -488,7 +488,7 @@ def test_another_text_of_the_same_tokens_is_a_fault(base: tuple[Path, Reference]
 def test_every_sample_failed_says_so(base: tuple[Path, Reference], tmp_path: Path) -> None:
     ids = frozenset(key[0] for key in base[1].arms["ar"].predictions)
     report = judged(make_run(tmp_path / "r", backend=FakeBackend(failing=ids)), base[1])
-    assert "failures" in failed_rules(report)
+    assert "failed" in failed_rules(report)
     assert report.exit_code == 1
 
 

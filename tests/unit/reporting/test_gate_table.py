@@ -15,7 +15,7 @@ FAILED = GatePart(
     reference="reference_outputs/fake",
     outcome="fail",
     rows=(
-        GateRow(status="pass", arm="ar", rule="failures", observed=0, limit=0, explanation="0 of 4 samples"),
+        GateRow(status="pass", arm="ar", rule="failed", observed=0, limit=0, explanation="0 of 4 samples"),
         GateRow(status="off", arm="ar", rule="speed", observed=None, limit=None, explanation="not applied"),
         GateRow(
             status="fail",
@@ -46,7 +46,7 @@ def test_failures_come_first_with_what_was_held_against_which_limit() -> None:
     said = [cell.text_content() for cell in row]
     assert said == ["FAIL", "<b>selfspec</b>", "tau_round", "0.9346", "0.99", "upper bound 0.95"]
     (row,) = found.xpath("./details//tbody/tr")
-    assert [cell.text_content() for cell in row][:3] == ["pass", "ar", "failures"]
+    assert [cell.text_content() for cell in row][:3] == ["pass", "ar", "failed"]
     said = found.text_content()
     assert "FAIL Held against reference_outputs/fake: 1 FAIL, 1 pass." in said
     assert "Not applied: ar speed." in said
