@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from gravbench.backends.glm.batch import Outputs
 from gravbench.backends.glm.cache import KvPool
+from gravbench.backends.glm.decoder import GlmDecoder
 from gravbench.backends.glm.graphs import GraphedForwards, Recorder, Work, rounded_keys
 from gravbench.backends.glm.step_model import GlmState, GlmStepModel
 from gravbench.backends.transformers_local import TransformersLocal
-from gravbench.decoding.masks import Mask, causal, window
+from gravbench.decoding.masks import Mask, block, causal, window
 from gravbench.decoding.rows import Rows
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.decoding.window import Needs, Step, Window, causal_window
@@ -128,6 +130,59 @@ def test_a_batch_gives_the_ids_and_counters_of_single_requests(
         assert (one.token_ids, one.text, one.stop_reason) == (other.token_ids, other.text, other.stop_reason)
         assert one.trace.counters == other.trace.counters
         assert one.trace.rounds == other.trace.rounds
+
+
+@pytest.mark.parametrize(
+    ("strategy", "plain"),
+    [("ar:batch=2", {2}), ("selfspec:block=1,batch=2", {4}), ("selfspec:block=1", set())],
+)
+def test_two_rows_padded_to_four_give_the_tokens_and_counters_of_two(
+    batcher: TransformersLocal,
+    make_request: Maker,
+    strategy: str,
+    plain: set[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step, batched, widths = batcher.step_model, GlmDecoder.forward_batch, set[int]()
+
+    def forward_batch(decoder: GlmDecoder, rows: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        widths.add(rows.shape[0])
+        return batched(decoder, rows, *args, **options)
+
+    monkeypatch.setattr(GlmDecoder, "forward_batch", forward_batch)
+    requests = [make_request(variant=i, budget=9 + 4 * i) for i in range(3)]
+    asked = DecodeConfig(strategy=strategy, max_new_tokens=32)
+    expected = batcher.generate_batch(requests, asked)
+    assert widths == plain
+    widths.clear()
+    monkeypatch.setattr(step, "fewest_rows", 4)
+    got = batcher.generate_batch(requests, asked)
+    assert widths == {4}
+    for one, other in zip(expected, got, strict=True):
+        assert one.trace is not None and other.trace is not None
+        assert (one.token_ids, one.trace.counters) == (other.token_ids, other.trace.counters)
+
+
+@pytest.mark.parametrize("asked", [[causal(1)] * 2, [causal(2)], [block(2)]])
+@torch.inference_mode()
+def test_padding_changes_no_logit_and_no_cached_row(
+    batcher: TransformersLocal, make_request: Maker, asked: list[Mask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = batcher.step_model
+    windows = [Window(ids(step, len(mask.vis), 3 + i), mask) for i, mask in enumerate(asked)]
+    outcomes = []
+    for fewest in (1, 4):
+        monkeypatch.setattr(step, "fewest_rows", fewest)
+        states = [begin(step, make_request(variant=i)) for i in range(len(windows))]
+        reply = step.forward(states, [Step("verify", own) for own in windows])
+        found = [Rows(reply, i).logits().clone() for i in range(len(windows))]
+        for state, mask in zip(states, asked, strict=True):
+            step.keep(state, len(mask.vis))
+        outcomes.append(found + [state.cache.snapshot() for state in states])
+        for state in states:
+            step.release(state)
+    for plain, padded in zip(*outcomes, strict=True):
+        torch.testing.assert_close(padded, plain, atol=ATOL, rtol=0)
 
 
 def recording(batcher: TransformersLocal, record: Recorder) -> GlmStepModel:
