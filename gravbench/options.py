@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from gravbench.arms import MAX_BATCH
 from gravbench.errors import UsageError
+from gravbench.provenance import usable_cores
 from gravbench.records import Record
 from gravbench.store.run_identity import RunIdentity
 
@@ -126,9 +127,11 @@ class RunOptions(Record):
     ] = "float32"
     threads: Annotated[
         int,
-        Option(help="CPU threads of the model.", identity="threads", show_default=True),
+        Option(
+            help="CPU threads of the model. Default: as many as the cores it may use.", identity="threads"
+        ),
         Field(ge=1, le=1024),
-    ] = 1
+    ] = Field(default_factory=usable_cores)
     out: Annotated[Path | None, Option(help="Run folder. Default: a new one under runs/.")] = None
     limit: Annotated[
         int | None,
@@ -245,7 +248,7 @@ def command_of(options: RunOptions, *, verb: str = "run") -> str:
     words = ["gravbench", verb]
     for name, field, option in declared_options():
         value, flag = getattr(options, name), option.flag_of(name)
-        if field.is_required() or value != field.get_default():
+        if field.is_required() or value != field.get_default(call_default_factory=True):
             if isinstance(value, bool):
                 words += [flag]
             else:

@@ -21,7 +21,7 @@ LOCATING_VARIABLES = ("GRAVBENCH_DATA", "HF_HOME")
 """They say where data lies. They never change a result; they are recorded."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Recorded, and overruled by --threads."""
+"""Recorded. The first bounds the default of --threads, which overrules them all."""
 
 MAIN_PACKAGES = (
     "torch",
@@ -100,6 +100,18 @@ def all_packages() -> dict[str, JsonValue]:
         if name:
             found[name] = distribution.version
     return found
+
+
+def usable_cores(environment: Mapping[str, str] = os.environ) -> int:
+    """How many cores this process may use: those it may run on, at most OMP_NUM_THREADS where that is set.
+
+    The default number of model threads, the same for every arm. It decides how fast a run is, never what it
+    says.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    stated = environment.get("OMP_NUM_THREADS", "")
+    return min(cores, int(stated)) if stated.isdecimal() and int(stated) > 0 else cores
 
 
 def cpu() -> dict[str, JsonValue]:

@@ -108,7 +108,9 @@ def _parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter
     low = next((mark.ge for mark in field.metadata if isinstance(mark, Ge)), None)
     high = next((mark.le for mark in field.metadata if isinstance(mark, Le)), None)
     kind = _command_line_type(field.annotation)
-    default: Any = inspect.Parameter.empty if field.is_required() else field.default
+    default: Any = (
+        inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
+    )
     if isinstance(default, ErrorLimit):
         default = str(default)
     elif isinstance(default, tuple):

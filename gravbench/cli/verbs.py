@@ -126,13 +126,19 @@ def doctor(
         str | None,
         typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of the model.")] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="CPU threads of the model. Default: as many as the cores it may use."
+        ),
+    ] = None,
     json: JsonFlag = False,
 ) -> int:
     """Check this machine: versions, disk, suites, the shipped model."""
     from gravbench.cli.doctor_command import run_doctor
+    from gravbench.provenance import usable_cores
 
-    return run_doctor(forward_cost=forward_cost, model=model, threads=threads, as_json=json)
+    return run_doctor(forward_cost=forward_cost, model=model, threads=threads or usable_cores(), as_json=json)
 
 
 def suites_list(json: JsonFlag = False) -> int:

@@ -7,7 +7,7 @@ import pytest
 from run_support import FakeBackend, QuietProgress, fake_samples, fake_suite, run_fake
 
 from gravbench.errors import DataError, EngineError, NotComparableError, UsageError
-from gravbench.provenance import capture
+from gravbench.provenance import capture, usable_cores
 from gravbench.runner.run import rescore
 from gravbench.store.lock import RunLock
 from gravbench.store.rundir import RunDirectory
@@ -232,3 +232,11 @@ def test_three_arms_are_compared_with_ar(tmp_path: Path) -> None:
 def test_manifest_records_where_data_was_and_no_other_variable() -> None:
     captured = capture({"GRAVBENCH_DATA": "/d", "OMP_NUM_THREADS": "7", "SECRET_TOKEN": "s"})
     assert captured["variables"] == {"GRAVBENCH_DATA": "/d", "OMP_NUM_THREADS": "7"}
+
+
+def test_a_run_uses_the_cores_it_may_and_no_more_than_openmp_is_told() -> None:
+    cores = usable_cores({})
+    assert 1 <= cores <= (os.cpu_count() or 1)
+    assert usable_cores({"OMP_NUM_THREADS": "1"}) == 1
+    for nothing in ("", "0", "many", "4,2", str(cores + 1)):
+        assert usable_cores({"OMP_NUM_THREADS": nothing}) == cores
