@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -14,6 +15,7 @@ from gravbench.printable import printable
 from gravbench.records import TASKS, Task
 from gravbench.store.schema import canonical_json
 from gravbench.suites.own_crops import LEFT_OUT, MadeSuite, Making, make_suite
+from gravbench.suites.own_pages import make_page_suite
 from gravbench.suites.truth_tables import read_truth
 
 SHOWN = 20
@@ -29,6 +31,8 @@ def make(
     prompts: Sequence[str],
     budgets: Sequence[str],
     scorer: str,
+    pages: bool,
+    dpi: int,
     encoding: str,
     as_json: bool,
 ) -> int:
@@ -43,7 +47,12 @@ def make(
         budgets={task: _count(n) for task, n in _of_tasks(budgets, "--max-new-tokens", "table=2048").items()},
         scorer=scorer,
     )
-    made = make_suite(read_truth(truth, images, encoding=encoding), making)
+    if pages:
+        if images is None:
+            raise UsageError("--pages: no pages named", hint="Name their folder with --images DIR.")
+        made = make_page_suite(images, making, truth=truth, encoding=encoding, dpi=dpi)
+    else:
+        made = make_suite(read_truth(truth, images, encoding=encoding), making)
     if as_json:
         print_json(canonical_json({"schema": "gravbench.made_suite/1", **_document(made, making)}))
     else:
@@ -79,14 +88,17 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _counted(tasks: Mapping[Task, int]) -> str:
+def _counted(tasks: Mapping[Any, int]) -> str:
     return ", ".join(f"{count:,} {task}" for task, count in tasks.items())
 
 
 def _lines(made: MadeSuite, making: Making) -> list[str]:
     where = ", ".join(f"{role} = {column}" for role, column in made.columns.items())
-    lines = [f"{making.name}: {made.samples:,} crops ({_counted(made.tasks)}), in {making.out}"]
-    lines.append(f"columns: {where}")
+    lines = [f"{making.name}: {made.samples:,} samples ({_counted(made.tasks)}), in {making.out}"]
+    if where:
+        lines.append(f"columns: {where}")
+    if made.blocks:
+        lines.append(f"blocks of their truth: {_counted(made.blocks)}")
     if made.inferred:
         lines.append(f"tasks read off the truth: {_counted(made.inferred)}")
     if made.undelimited:
@@ -100,7 +112,8 @@ def _lines(made: MadeSuite, making: Making) -> list[str]:
         hidden = len(made.left_out) - SHOWN
         if hidden > 0:
             lines.append(f"  ... and {hidden:,} more, all in {making.out / LEFT_OUT}")
-    lines.append(f"next: gravbench run --suite {made.manifest} --report {making.name}.html")
+    layout = " --layout whitespace" if made.blocks else ""
+    lines.append(f"next: gravbench run --suite {made.manifest}{layout} --report {making.name}.html")
     return lines
 
 
@@ -114,6 +127,7 @@ def _document(made: MadeSuite, making: Making) -> dict[str, JsonValue]:
         "columns": dict(made.columns),
         "attributes": list(made.attributes),
         "ignored_columns": dict(made.ignored_columns),
+        "blocks": dict(made.blocks),
         "undelimited": made.undelimited,
         "left_out": [{"where": o.where, "what": o.what, "why": o.why} for o in made.left_out],
     }

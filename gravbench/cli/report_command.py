@@ -23,7 +23,7 @@ from gravbench.cli.run_loading import (
 from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
-from gravbench.pages.annotations import annotated_regions
+from gravbench.pages.annotations import annotated_regions, has_places
 from gravbench.pages.regions import PageSample
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
@@ -206,6 +206,9 @@ def _truth(sample: AnySample) -> str | None:
     """A crop's reference; of a page, the contents of its regions in reading order."""
     if not isinstance(sample, PageSample):
         return sample.reference
+    if not has_places(sample.entry):
+        blocks = sample.entry["layout_dets"]
+        return "\n\n".join(str(b.get("text") or b.get("html") or b.get("latex")) for b in blocks)
     try:
         regions = annotated_regions(sample.entry)
     except DataError:

@@ -51,15 +51,17 @@ def data_parts(data: Mapping[str, JsonValue] | None) -> list[Text]:
 def page_parts(summary: Summary) -> list[RenderableType]:
     """Tables for suites with pages: official values, stages, regions, decoding's gain; empty without."""
     pages = {name: s.pages for name, s in summary.strategies.items() if s.pages is not None}
-    if not pages:
+    if not _scored(summary, pages=True):
         return []
-    parts: list[RenderableType] = list(map(rich_table, (_official(summary), _stages(pages), _regions(pages))))
+    parts: list[RenderableType] = [rich_table(_page_scores(summary))]
+    if pages:  # imports have no stages and no regions
+        parts += [rich_table(_stages(pages)), rich_table(_regions(pages))]
     for name, page in pages.items():
         strategy = summary.strategies[name]
         speedups = strategy.by_task["page"].speedup
         if page.amdahl is not None and speedups is not None:
             parts.append(Text(_amdahl_line(name, page, speedups.page, over=strategy.speed_base or AR)))
-    if OVERALL not in next(iter(summary.strategies.values())).quality:
+    if OVERALL in summary.metrics and OVERALL not in next(iter(summary.strategies.values())).quality:
         parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
     return parts
 
@@ -180,15 +182,16 @@ def _heading(summary: Summary, metric: str) -> str:
     return summary.metrics[metric].heading if metric in summary.metrics else metric
 
 
-def _official(summary: Summary) -> Table:
-    """Official values; all metrics in 0..1, Overall in 0..100."""
+def _page_scores(summary: Summary) -> Table:
+    """OmniDocBench's values, official as they are; or those of another scorer. Overall alone is in points."""
     metrics = _scored(summary, pages=True)
     rows: Rows = [
         (arm(name), str(s.by_task["page"].n_samples), *(_value(m, s.quality) for m in metrics))
         for name, s in summary.strategies.items()
     ]
     columns = ("strategy", "pages", *(m.heading for m in metrics))
-    return table("official page scores", columns, [*rows, *_scored_of(summary, metrics, before=1)])
+    title = "official page scores" if OVERALL in summary.metrics else "page scores"
+    return table(title, columns, [*rows, *_scored_of(summary, metrics, before=1)])
 
 
 def _stages(pages: Mapping[str, PagesSummary]) -> Table:

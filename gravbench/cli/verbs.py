@@ -226,7 +226,12 @@ def suites_make(
         list[str] | None,
         typer.Option(metavar="TASK=N", help="Default: text 512, table and formula 4096.", show_default=False),
     ] = None,
-    scorer: Annotated[str, typer.Option(help="Who scores the answers.")] = "crops",
+    scorer: Annotated[str, typer.Option(help="Who scores crops: crops or crops-quick.")] = "crops",
+    pages: Annotated[
+        bool,
+        typer.Option("--pages", help="Whole pages, images or PDFs; NAME.md, in --truth DIR, is their truth."),
+    ] = False,
+    dpi: Annotated[int, typer.Option(min=36, max=1200, help="Resolution that PDFs are rendered at.")] = 150,
     encoding: Annotated[str, typer.Option(help="Of text files without a byte-order mark.")] = "utf-8",
     json: JsonFlag = False,
 ) -> int:
@@ -242,6 +247,8 @@ def suites_make(
         prompts=prompt or (),
         budgets=max_new_tokens or (),
         scorer=scorer,
+        pages=pages,
+        dpi=dpi,
         encoding=encoding,
         as_json=json,
     )

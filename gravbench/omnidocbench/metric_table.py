@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gravbench.omnidocbench.aggregate import FORMULA_SIGNATURE, OVERALL_SIGNATURE, TEXT_SIGNATURE
 from gravbench.scorers.contract import Metric
 
@@ -74,4 +76,26 @@ METRICS = (
         parts=(TEXT, TEDS, FORMULA_CDM),
         parts_needed=3,
     ),
+)
+
+MARKDOWN_NAMES = {
+    TEXT: ("markdown_text_ned", "text NED"),
+    TEDS: ("markdown_table_teds", "table TEDS"),
+    TEDS_S: ("markdown_table_teds_s", "TEDS-S"),
+    FORMULA: ("markdown_formula_ned", "formula NED"),
+    ORDER: ("markdown_order_ned", "order NED"),
+}
+"""Official metric -> its name and label where the truth is Markdown that this program cut into blocks."""
+
+MARKDOWN_METRICS = tuple(
+    replace(
+        metric,
+        name=MARKDOWN_NAMES[metric.name][0],
+        label=MARKDOWN_NAMES[metric.name][1],
+        definition=f"{metric.definition.removesuffix('.')}; the truth is Markdown, cut like a prediction. No "
+        "figure of OmniDocBench.",
+        signature=f"{metric.signature}|truth:markdown|pipes:first",
+    )
+    for metric in METRICS
+    if metric.name in MARKDOWN_NAMES
 )

@@ -276,7 +276,7 @@ class PageScorer:
 
     def __init__(self) -> None:
         self._normalizer = Normalizer()
-        self._converters = Converters(self._normalizer.plain, latex_to_html, convert_pipe_tables)
+        self.converters = Converters(self._normalizer.plain, latex_to_html, convert_pipe_tables)
         self._at = "page"
 
     def score(self, page: Page, markdown: str | None, *, crash: str | None = None) -> PageResult:
@@ -307,7 +307,7 @@ class PageScorer:
 
     def _score(self, page: Page, markdown: str, crash: str | None) -> PageResult:
         self._at = "Markdown"
-        items = extract_items(markdown, self._converters)
+        items = extract_items(markdown, self.converters)
         self._at = "text"
         mixed = [item for category, found in items.items() if category not in _MIXED for item in found]
         lines = predicted_lines(

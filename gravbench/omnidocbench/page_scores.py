@@ -8,13 +8,15 @@ TEDS and CDM, where a page that owns a table or formula without a row counts 0).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gravbench.omnidocbench.aggregate import overall
 from gravbench.omnidocbench.metric_table import (
     FORMULA,
     FORMULA_CDM,
+    MARKDOWN_METRICS,
+    MARKDOWN_NAMES,
     METRICS,
     ORDER,
     OVERALL,
@@ -101,6 +103,29 @@ class OmniDocBenchScorer(Scorer):
 
             self.cdm = find_cdm(default_cache_dir())
         return self.cdm
+
+
+class MarkdownPageScorer(Scorer):
+    """Pages whose truth is Markdown: matched as OmniDocBench matches, under names of its own, without CDM and
+    without an Overall. Pipe tables of answers become HTML first, as those of the truth did."""
+
+    name = "markdown-pages"
+    metrics = MARKDOWN_METRICS
+
+    def score(self, sample: Sample, answers: Sequence[Answer]) -> list[list[Score]]:
+        from gravbench.omnidocbench.ground_truth import read_page
+        from gravbench.omnidocbench.page_scorer import PageScorer
+        from gravbench.omnidocbench.tables.pipe import with_html_tables
+
+        page, scorer = read_page(_annotation(sample), 0, source=_image_name(sample)), PageScorer()
+        unrendered = Note(element="page", reason="formulas are not rendered")
+        found = []
+        for answer in answers:
+            result = scorer.score(page, None if answer.failed else with_html_tables(answer.text))
+            scores = scores_of(page, result, unrendered=unrendered)
+            named = [(MARKDOWN_NAMES[s.metric][0], s) for s in scores if s.metric in MARKDOWN_NAMES]
+            found.append([replace(score, metric=name) for name, score in named])
+        return found
 
 
 def scores_of(

@@ -93,6 +93,12 @@ def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
     return _with_own_ids([region for _, region in found])
 
 
+def has_places(entry: Mapping[str, Any]) -> bool:
+    """Whether any block of a page says where it stands; a truth that is Markdown alone has none."""
+    blocks = entry.get("layout_dets")
+    return not isinstance(blocks, list) or not blocks or any("poly" in block for block in blocks)
+
+
 def annotated_size(entry: Mapping[str, Any]) -> tuple[float, float] | None:
     """Width and height that a page's annotation states, in pixels; `None` where they are no such numbers."""
     width, height = (entry["page_info"].get(side) for side in ("width", "height"))

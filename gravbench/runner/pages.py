@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from gravbench.errors import UsageError
 from gravbench.options import RunOptions
+from gravbench.pages.annotations import has_places
 from gravbench.pages.reader import PageReader
 from gravbench.pages.regions import LayoutProvider
 from gravbench.protocols import Backend
@@ -58,6 +60,13 @@ def page_setup(
     """The setup when there are pages among the samples, else `None`."""
     if all(sample.task != "page" for sample in samples):
         return None
+    placeless = [s.sample_id for s in samples if isinstance(s.truth, dict) and not has_places(s.truth)]
+    if placeless and options.layout == "ground-truth":
+        raise UsageError(
+            f"--layout ground-truth: page {placeless[0]} of suite {suite.name} has Markdown as its truth, "
+            "and no annotated regions",
+            hint="Let a layout find them: --layout whitespace or --layout pp-doclayout-v3.",
+        )
     return PageSetup(
         layout=open_layout(options),
         crop_grid=suite.pages.crop_grid if suite.pages else 1,

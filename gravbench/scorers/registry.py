@@ -17,6 +17,7 @@ SCORERS = Registry(
     {
         "crops": "gravbench.scorers.crops:CropScorer",
         "crops-quick": "gravbench.scorers.crops:QuickCropScorer",
+        "markdown-pages": "gravbench.omnidocbench.page_scores:MarkdownPageScorer",
         "omnidocbench-1.6": "gravbench.omnidocbench.page_scores:OmniDocBenchScorer",
     },
 )

@@ -19,7 +19,7 @@ from gravbench.imaging import bytes_digest, decode_image, read_bounded
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.table_markup import RefusedMarkupError
 from gravbench.printable import has_controls, printable, shortened
-from gravbench.records import TASKS, Task
+from gravbench.records import TASKS, SampleTask, Task
 from gravbench.scorers.registry import open_scorer
 from gravbench.store.files import disk_error, make_folder, refuse_file, write_atomic
 from gravbench.suites.manifest import is_suite
@@ -102,7 +102,7 @@ class MadeSuite:
     """What was made, and of what."""
 
     manifest: Path
-    tasks: Mapping[Task, int]
+    tasks: Mapping[SampleTask, int]
     inferred: Mapping[Task, int]
     """Samples whose task was read off their truth."""
     columns: Mapping[str, str]
@@ -112,6 +112,8 @@ class MadeSuite:
     undelimited: int
     """Formulas whose `$$` or `\\[` were taken off, since models answer bare LaTeX."""
     left_out: tuple[LeftOut, ...]
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    """Of pages: pieces of their truth by category."""
 
     @property
     def samples(self) -> int:
@@ -300,14 +302,8 @@ def make_suite(table: TruthTable, making: Making) -> MadeSuite:
 
     `OUT` must be new or empty, and is left as it was when no entry can be used (`DataError`).
     """
-    _check_name(making.name)
+    check_making(making)
     columns = named_columns(table.columns, making.columns)
-    open_scorer(making.scorer)
-    refuse_file(making.out)
-    if making.out.is_dir() and any(making.out.iterdir()):
-        raise UsageError(
-            f"--out {making.out}: not empty", hint="Choose a new folder, or remove the suite that lies there."
-        )
     existed = making.out.is_dir()
     make_folder(making.out / "data" / "images")
     try:
@@ -320,6 +316,17 @@ def make_suite(table: TruthTable, making: Making) -> MadeSuite:
         if isinstance(fault, OSError):
             raise disk_error(fault, making.out) from fault
         raise
+
+
+def check_making(making: Making) -> None:
+    """`UsageError` for a name, a scorer or a folder that the suite cannot have."""
+    _check_name(making.name)
+    open_scorer(making.scorer)
+    refuse_file(making.out)
+    if making.out.is_dir() and any(making.out.iterdir()):
+        raise UsageError(
+            f"--out {making.out}: not empty", hint="Choose a new folder, or remove the suite that lies there."
+        )
 
 
 def _check_name(name: str) -> None:
@@ -349,14 +356,10 @@ def _finished(writer: _Writer, making: Making) -> MadeSuite:
     tasks: dict[Task, int] = {task: counts[task] for task in TASKS if counts[task]}
     manifest = making.out / f"{making.name}.toml"
     write_atomic(manifest, _manifest(making, tasks, bytes_digest(lines)).encode())
-    if writer.left_out:
-        listed = "".join(
-            json.dumps({"where": o.where, "what": o.what, "why": o.why}) + "\n" for o in writer.left_out
-        )
-        write_atomic(making.out / LEFT_OUT, listed.encode())
+    write_left_out(making.out, writer.left_out)
     return MadeSuite(
         manifest=manifest,
-        tasks=tasks,
+        tasks=dict(tasks.items()),
         inferred={task: n for task in TASKS if (n := writer.inferred[task])},
         columns=writer.columns,
         attributes=tuple(dict.fromkeys(name for sample in samples for name in sample.attributes)),
@@ -366,7 +369,14 @@ def _finished(writer: _Writer, making: Making) -> MadeSuite:
     )
 
 
-def _quoted(text: str) -> str:
+def write_left_out(folder: Path, left_out: Sequence[LeftOut]) -> None:
+    """`left_out.jsonl`, where anything was left out."""
+    listed = [json.dumps({"where": o.where, "what": o.what, "why": o.why}) + "\n" for o in left_out]
+    if listed:
+        write_atomic(folder / LEFT_OUT, "".join(listed).encode())
+
+
+def quoted(text: str) -> str:
     """A TOML string: as JSON has it, but for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -374,15 +384,15 @@ def _quoted(text: str) -> str:
 def _manifest(making: Making, tasks: Mapping[Task, int], digest: str) -> str:
     described = making.description or ", ".join(f"{count} {task}" for task, count in tasks.items())
     lines = [
-        f"name = {_quoted(making.name)}",
+        f"name = {quoted(making.name)}",
         "version = 1",
-        f"description = {_quoted(printable(described))}",
+        f"description = {quoted(printable(described))}",
         'kind = "crops"',
-        f"scorer = {_quoted(making.scorer)}",
+        f"scorer = {quoted(making.scorer)}",
         'data = "data"',
         f'annotation_sha256 = "{digest}"',
         "\n[prompts]",
-        *(f"{task} = {_quoted({**PROMPTS, **making.prompts}[task])}" for task in tasks),
+        *(f"{task} = {quoted({**PROMPTS, **making.prompts}[task])}" for task in tasks),
         "\n[max_new_tokens]",
         *(f"{task} = {({**BUDGETS, **making.budgets})[task]}" for task in tasks),
     ]

@@ -10,7 +10,7 @@ from typing import Literal
 from gravbench.errors import DataError
 from gravbench.imaging import file_digest, load_image
 from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES
-from gravbench.pages.annotations import annotated_regions, page_scale, scaled
+from gravbench.pages.annotations import annotated_regions, has_places, page_scale, scaled
 from gravbench.pages.region_crop import clipped_box, open_page
 from gravbench.pages.regions import PageSample, route_of
 from gravbench.records import TASKS
@@ -149,6 +149,8 @@ def _fault_of_page(sample: PageSample) -> str | None:
     """Why a run over annotated regions would fail this page, by the checks that such a run makes."""
     try:
         size = open_page(sample).size
+        if not has_places(sample.entry):
+            return None
         factors = page_scale(sample.entry, size)
         for annotated in annotated_regions(sample.entry):
             if route_of(annotated.region.label) in TASKS:

@@ -106,3 +106,15 @@ def _sub_closed(pattern: re.Pattern[str], text: str, *, closing: str) -> str:
     """Delete `pattern`, looking no further than its last closing, so that open ends cost nothing."""
     end = text.rfind(closing) + len(closing)
     return pattern.sub("", text[:end]) + text[end:] if end >= len(closing) else text
+
+
+_WHOLE = re.compile(r"(<table\b.*?</table>|\$\$.*?\$\$|\\\[.*?\\\])", re.DOTALL | re.IGNORECASE)
+
+
+def with_html_tables(text: str) -> str:
+    """A page with its pipe tables rewritten before anything else is found; HTML tables and formulas stay.
+
+    The official order finds pipe tables last, and what follows a rewritten one has moved against the rest.
+    """
+    parts = _WHOLE.split(text)
+    return "".join(part if n % 2 else convert_pipe_tables(part) for n, part in enumerate(parts))
