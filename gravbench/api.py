@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from gravbench.analysis.comparison import Comparison, compare_one, compare_runs
 from gravbench.analysis.loaded import load_run
-from gravbench.analysis.pieces import pieces_of
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.analysis.summary import Summary
 from gravbench.cli import report_command, run_command
@@ -116,14 +115,14 @@ def frames(run_dir: str | Path) -> Frames:
 
 
 def _answer(record: GenRecord) -> dict[str, Any]:
-    trace = record.trace
     return {
         **{
             key: getattr(record, key) for key in (*KEYS, "task", "slot", "status", "stop_reason", "loop_flag")
         },
         "text": record.text,
         "error": None if record.error is None else f"{record.error.kind}: {record.error.message}",
-        **({} if trace is None else {**_counts(trace.counters), **dict(trace.times)}),
+        **({} if record.counters is None else _counts(record.counters)),
+        **dict(record.times or ()),
     }
 
 
@@ -136,11 +135,11 @@ def _counts(counters: Counters) -> dict[str, Any]:
 def _rounds(record: GenRecord) -> list[dict[str, Any]]:
     """Empty for a failed answer, and where an engine hides its rounds."""
     rows: list[dict[str, Any]] = []
-    for piece in pieces_of(record) or ():
-        if piece.rounds is None:
+    for piece, trace in record.answers:
+        if trace.rounds is None:
             continue
-        columns = {name: column for name, column in piece.rounds if isinstance(column, tuple)}
-        columns |= {f"fwd_{kind}": column for kind, column in piece.rounds.forwards.items()}
+        columns = {name: column for name, column in trace.rounds if isinstance(column, tuple)}
+        columns |= {f"fwd_{kind}": column for kind, column in trace.rounds.forwards.items()}
         for number, values in enumerate(zip(*columns.values(), strict=True)):
             keys = {key: getattr(record, key) for key in KEYS}
             rows.append(

@@ -122,22 +122,11 @@ class Rounds(Record):
         kinds = [column for kind, column in self.forwards.items() if kind != "head"]
         return tuple(map(sum, zip(*kinds, strict=True))) if kinds else (0,) * self.count
 
-    def part(self, start: int, stop: int) -> Rounds:
-        """Rounds `start` to `stop`, the latter left out."""
-        cut = slice(start, stop)
-        return Rounds(
-            offered=self.offered[cut],
-            accepted=self.accepted[cut],
-            committed=self.committed[cut],
-            seeds=self.seeds[cut],
-            extra=self.extra[cut],
-            forwards={kind: column[cut] for kind, column in self.forwards.items()},
-            nodes=None if self.nodes is None else self.nodes[cut],
-        )
-
 
 def joined_rounds(parts: Sequence[Rounds | None]) -> Rounds | None:
     """Rounds one after another; `None` when those of any part are hidden."""
+    if len(parts) == 1:
+        return parts[0]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -204,6 +193,8 @@ class Counters(Record):
 
 def summed_counters(parts: Sequence[Counters]) -> Counters:
     """Counts of several requests as one."""
+    if len(parts) == 1:
+        return parts[0]
     names = [name for name in Counters.model_fields if name != "own"]
     own: dict[str, float] = {}
     for part in parts:
@@ -231,6 +222,14 @@ class Times(Record):
     decode_ns: int | None = None
     total_ns: int | None = None
     forward_share: float | None = None
+
+
+def summed_times(parts: Sequence[Times]) -> Times:
+    """Times of several requests one after another: of each stage the sum, where every request measured it."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = {name: [getattr(part, name) for part in parts] for name in Times.model_fields}
+    return Times(**{name: None if None in column else sum(column) for name, column in columns.items()})
 
 
 class Trace(Record):
@@ -276,3 +275,63 @@ class Generation(Record):
     loop_flag: bool = False
     error: str | None = None
     trace: Trace | None = None
+
+
+class Piece(Record):
+    """One answer of the model: a whole crop, or one region of a page, in reading order.
+
+    A piece that failed has `error`, and neither text nor trace.
+    """
+
+    region_id: str = ""
+    """Empty for a crop."""
+    label: str
+    """What the layout calls the region; the task of a crop."""
+    task: Task
+    polygon: tuple[Point, ...] = ()
+    """The region on its page; empty: the whole image."""
+    crop_wh: tuple[int, int] | None = None
+    """Size of what was cut out; `None`: the image as it is."""
+    text: str
+    token_ids: tuple[int, ...]
+    stop_reason: StopReason
+    loop_flag: bool
+    error: str | None = None
+    trace: Trace | None
+
+    def request_id(self, sample_id: str) -> str:
+        """The name of its request: the sample's own, or `page#region`."""
+        return f"{sample_id}#{self.region_id}" if self.region_id else sample_id
+
+
+def piece_of(
+    answer: Generation,
+    *,
+    task: Task,
+    label: str,
+    region_id: str = "",
+    polygon: tuple[Point, ...] = (),
+    crop_wh: tuple[int, int] | None = None,
+) -> Piece:
+    """The answer to one request as a piece of its sample."""
+    ok = answer.stop_reason != "error" and answer.trace is not None
+    return Piece(
+        region_id=region_id,
+        label=label,
+        task=task,
+        polygon=polygon,
+        crop_wh=crop_wh,
+        text=answer.text if ok else "",
+        token_ids=answer.token_ids if ok else (),
+        stop_reason=answer.stop_reason if ok else "error",
+        loop_flag=answer.loop_flag,
+        error=None if ok else answer.error or "no trace",
+        trace=answer.trace if ok else None,
+    )
+
+
+def untimed(piece: Piece) -> Piece:
+    """The piece without its times."""
+    if piece.trace is None:
+        return piece
+    return piece.model_copy(update={"trace": piece.trace.model_copy(update={"times": Times()})})

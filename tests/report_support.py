@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from PIL import Image, ImageDraw
-from run_support import trace_of
+from run_support import crop_piece, trace_of, with_trace
 
 from gravbench.analysis.loaded import LoadedRun, SampleFacts, Unit
 from gravbench.analysis.run_analysis import AnalysisOptions
@@ -101,6 +101,7 @@ def record_of(
     """An ok record of `tokens` ids (default: one a character, at most 64, and EOS)."""
     count = tokens or min(len(text), 63) + 1
     own = trace or trace_of(tokens_out=count, block=0 if arm == "ar" else 8, accepted=accepted)
+    ids = (*((7 * i + len(text)) % 900 + 1 for i in range(count - 1)), 0)
     if noise:
         t = own.times
         scaled = {k: None if v is None else int(v * (1 + noise)) for k, v in dict(t).items()}
@@ -121,10 +122,9 @@ def record_of(
         status="ok",
         error=None,
         stop_reason="eos",
-        token_ids=(*((7 * i + len(text)) % 900 + 1 for i in range(count - 1)), 0),
         text=text,
         text_sha=sha256_text(text),
-        trace=own,
+        pieces=(crop_piece(ids, own, text=text),),
         submit_ns=0,
         done_ns=1,
         loop_flag=False,
@@ -149,10 +149,9 @@ def failed_record(sample_id: str, arm: str, message: str = "does not decode") ->
         status="error",
         error=GenError(kind="ImageError", message=message, stage="image"),
         stop_reason="error",
-        token_ids=(),
         text="",
         text_sha=sha256_text(""),
-        trace=None,
+        pieces=(),
         submit_ns=0,
         done_ns=1,
         loop_flag=False,
@@ -163,8 +162,8 @@ def hidden_rounds_record(sample_id: str, arm: str, text: str) -> GenRecord:
     """What an engine that keeps its rounds to itself would leave: counts of tokens, no log, times."""
     whole = record_of(sample_id, arm, text)
     counters = Counters(tokens_out=len(whole.token_ids), rounds=0)
-    trace = Trace(counters=counters, rounds=None, times=whole.trace.times if whole.trace else Times())
-    return GenRecord.model_validate({**whole.model_dump(), "trace": trace})
+    trace = Trace(counters=counters, rounds=None, times=whole.times or Times())
+    return with_trace(whole, trace)
 
 
 def loaded(

@@ -15,7 +15,18 @@ from gravbench.analysis.clockless import clockless_lines
 from gravbench.arms import is_ar
 from gravbench.options import RunOptions
 from gravbench.protocols import BackendInfo
-from gravbench.records import TASKS, Counters, DecodeConfig, Generation, Request, Rounds, Task, Times, Trace
+from gravbench.records import (
+    TASKS,
+    Counters,
+    DecodeConfig,
+    Generation,
+    Piece,
+    Request,
+    Rounds,
+    Task,
+    Times,
+    Trace,
+)
 from gravbench.runner.run import Outcome, run
 from gravbench.runner.session import Progress
 from gravbench.store.run_identity import RunIdentity
@@ -252,6 +263,46 @@ def clockless(folder: Path) -> bytes:
     return b"".join(clockless_lines(manifest, finished_pairs(run, manifest), scores))
 
 
+def crop_piece(
+    token_ids: tuple[int, ...],
+    trace: Trace | None,
+    *,
+    text: str = "",
+    task: Task = "text",
+    region_id: str = "",
+) -> Piece:
+    """The one piece of a crop, or a region of a page."""
+    return Piece(
+        region_id=region_id,
+        label=task,
+        task=task,
+        text=text,
+        token_ids=token_ids,
+        stop_reason="eos",
+        loop_flag=False,
+        trace=trace,
+    )
+
+
+def with_trace(record: GenRecord, trace: Trace, **changes: Any) -> GenRecord:
+    """A crop's record with another trace, and other fields of its own."""
+    piece = record.pieces[0].model_copy(update={"trace": trace})
+    return GenRecord.model_validate({**record.model_dump(), "pieces": (piece,), **changes})
+
+
+def with_times(record: GenRecord, **times: float | None) -> GenRecord:
+    """A crop's record with other times."""
+    trace = record.pieces[0].trace
+    assert trace is not None
+    return with_trace(record, trace.model_copy(update={"times": trace.times.model_copy(update=times)}))
+
+
+def with_piece(line: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A crop's line of `gen/` with other fields of its piece."""
+    (piece,) = line["pieces"]
+    return {**line, "pieces": [{**piece, **changes}]}
+
+
 def gen_record(
     *,
     sample_id: str = "text-000",
@@ -282,10 +333,16 @@ def gen_record(
         error=None,
         stop_reason="eos",
         loop_flag=False,
-        token_ids=token_ids,
         text=text,
         text_sha=sha256_text(text),
-        trace=trace_of(tokens_out=len(token_ids), block=block, accepted=accepted),
+        pieces=(
+            crop_piece(
+                token_ids,
+                trace_of(tokens_out=len(token_ids), block=block, accepted=accepted),
+                text=text,
+                task=task,
+            ),
+        ),
         submit_ns=0,
         done_ns=1,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run_support import FakeBackend, fake_samples, fake_suite, run_fake
+from run_support import FakeBackend, fake_samples, fake_suite, run_fake, with_piece
 from scipy import stats as scipy_stats
 
 from gravbench.analysis.bootstrap import Floats
@@ -52,10 +52,18 @@ def doctored(
     return load_run(target)
 
 
+def with_scaled_times(line: Line, factor: float) -> Line:
+    """The line with every time of its piece multiplied."""
+    trace = line["pieces"][0]["trace"]
+    times = {k: None if v is None else int(v * factor) for k, v in trace["times"].items()}
+    return with_piece(line, trace={**trace, "times": times})
+
+
 def with_text(line: Line, text: str) -> Line:
     """The line with another text of the same tokens' number, so that everything still adds up."""
-    ids = [*(ord(c) % 1000 + 2 for c in text.ljust(len(line["token_ids"]) - 1, "~")), 0]
-    return {**line, "text": text, "text_sha": sha256_text(text), "token_ids": ids[-len(line["token_ids"]) :]}
+    n = len(line["pieces"][0]["token_ids"])
+    ids = [*(ord(c) % 1000 + 2 for c in text.ljust(n - 1, "~")), 0][-n:]
+    return {**with_piece(line, text=text, token_ids=ids), "text": text, "text_sha": sha256_text(text)}
 
 
 def with_identity(path: Path, **changes: Any) -> None:

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from gravbench.store.page_schema import PageDetail
 from gravbench.store.rundir import PairKey
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, canonical_json
 
-CLOCKLESS_SCHEMA = "gravbench.clockless/1"
+CLOCKLESS_SCHEMA = "gravbench.clockless/2"
 
 _HEADER_FIELDS = (
     "suite",
@@ -52,7 +51,6 @@ def clockless_lines(
 
 
 def _line(record: GenRecord, scores: Sequence[ScoreRecord]) -> dict[str, JsonValue]:
-    trace = record.trace
     return {
         "sample_id": record.sample_id,
         "rep": record.rep,
@@ -63,11 +61,9 @@ def _line(record: GenRecord, scores: Sequence[ScoreRecord]) -> dict[str, JsonVal
         "error": record.error.model_dump(mode="json") if record.error else None,
         "stop_reason": record.stop_reason,
         "loop_flag": record.loop_flag,
-        "token_ids": list(record.token_ids),
         "text": record.text,
-        "counters": trace.counters.model_dump(mode="json") if trace else None,
-        "rounds": trace.rounds.model_dump(mode="json") if trace and trace.rounds else None,
-        **({"page": page_without_clocks(record.page)} if record.page else {}),
+        "pieces": [piece.model_dump(mode="json", exclude={"trace": {"times"}}) for piece in record.pieces],
+        "assembly": record.assembly.model_dump(mode="json", exclude={"stages"}) if record.assembly else None,
         "scores": [
             {
                 "metric": score.metric,
@@ -78,16 +74,4 @@ def _line(record: GenRecord, scores: Sequence[ScoreRecord]) -> dict[str, JsonVal
             }
             for score in sorted(scores, key=lambda s: s.metric)
         ],
-    }
-
-
-def page_without_clocks(page: PageDetail) -> dict[str, JsonValue]:
-    """A page's record with nothing that a clock wrote."""
-    return {
-        "image": page.image,
-        "layout": page.layout,
-        "assembler": page.assembler,
-        "regions": [region.model_dump(mode="json", exclude={"times"}) for region in page.regions],
-        "skipped": dict(page.skipped),
-        "dropped": dict(page.dropped),
     }

@@ -17,10 +17,8 @@ from gravbench.analysis.loaded import LoadedRun, Unit, design_for
 from gravbench.analysis.pieces import (
     COUNTER_RATIOS,
     CounterTable,
-    counted,
     counter_table,
     paired_ratio,
-    pieces_of,
 )
 from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis, analyse_run
@@ -224,9 +222,7 @@ def _arm(
     options: AnalysisOptions,
 ) -> ArmComparison:
     records = [(a.records[base_arm], b.records[own_arm]) for a, b in pairs]
-    table = counter_table(
-        [(pieces_of(a), pieces_of(b)) for a, b in records], [(counted(a), counted(b)) for a, b in records]
-    )
+    table = counter_table(records)
     return ArmComparison(
         base_arm=base_arm,
         own_arm=own_arm,

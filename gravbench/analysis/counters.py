@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gravbench.records import Counters, Record, Trace, summed_counters
+from gravbench.records import Counters, Record, summed_counters
 from gravbench.store.schema import GenRecord
 
 FLOOR_ACCEPTED_PER_ROUND = 0.5
@@ -126,8 +126,7 @@ def _with_survival(counted: Acceptance) -> Acceptance:
 def _rounds(records: Iterable[GenRecord]) -> Counter[tuple[int, int, int, int]]:
     """Rounds of each kind: offered, accepted, committed, seeds. Hidden rounds are not counted."""
     found: Counter[tuple[int, int, int, int]] = Counter()
-    for record in records:
-        rounds = record.trace.rounds if record.status == "ok" and record.trace is not None else None
+    for rounds in (trace.rounds for record in records for _, trace in record.answers):
         if rounds is not None:
             found.update(zip(rounds.offered, rounds.accepted, rounds.committed, rounds.seeds, strict=True))
     return found
@@ -201,22 +200,23 @@ class CounterSummary(Record):
 
 
 def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
-    """Counters summed over the ok records; failed ones have no trace and are left out."""
-    ok = [(r, r.trace) for r in records if r.status == "ok" and r.trace is not None]
-    totals = {name: sum(getattr(trace.counters, name) for _, trace in ok) for name in COUNTED}
-    counted = [trace.counters for _, trace in ok]
+    """Counters summed over the ok records; failed ones are left out."""
+    counts = [(record, record.counters) for record in records]
+    ok = [record for record, own in counts if own is not None]
+    counted = [own for _, own in counts if own is not None]
+    totals = {name: sum(getattr(c, name) for c in counted) for name in COUNTED}
     tokens = sum(c.decode_tokens for c in counted)
-    forwards = sum(trace.counters.decode_forwards for _, trace in ok)
-    characters = sum(len(record.text) for record, _ in ok)
+    forwards = sum(c.decode_forwards for c in counted)
+    characters = sum(len(record.text) for record in ok)
     rounds = totals["rounds"]
-    drafts = acceptance(record for record, _ in ok)
+    drafts = acceptance(ok)
     return CounterSummary(
         tpf_all=_ratio(sum(tokens_in_forwards(c) for c in counted), forwards),
         accepted_draft=_ratio(totals["draft_accepted"], rounds),
         tau_round=_ratio(sum(tokens_in_rounds(c) for c in counted), rounds),
         acceptance_rate=_ratio(totals["draft_accepted"], totals["draft_offered"]),
         chars_per_forward=_ratio(characters, forwards),
-        requests_per_forward=_occupancy([trace for _, trace in ok]),
+        requests_per_forward=_occupancy(ok),
         tau_bonus=_ratio(totals["draft_accepted"] + rounds, rounds) if totals["draft_offered"] else None,
         accept_hist=drafts.histogram if drafts else None,
         pos_accept=drafts.conditional if drafts else None,
@@ -225,9 +225,9 @@ def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
         characters=characters,
         decode_tokens=tokens,
         decode_forwards=forwards,
-        loops=sum(record.loop_flag for record, _ in ok),
-        stopped_by_length=sum(record.stop_reason == "length" for record, _ in ok),
-        own=summed_counters([trace.counters for _, trace in ok]).own or None,
+        loops=sum(record.loop_flag for record in ok),
+        stopped_by_length=sum(record.stop_reason == "length" for record in ok),
+        own=summed_counters(counted).own or None,
         **totals,
     )
 
@@ -244,11 +244,7 @@ def tokens_in_forwards(c: Counters) -> int:
 
 def hides_rounds(record: GenRecord) -> bool:
     """Whether an ok record has decode tokens and no log of the rounds that made them."""
-    if record.status != "ok":
-        return False
-    if record.trace is None:
-        return len(record.token_ids) > 1
-    return record.trace.counters.decode_tokens > 0 and record.trace.rounds is None
+    return any(trace.rounds is None and trace.counters.decode_tokens > 0 for _, trace in record.answers)
 
 
 def hidden_notes(records_by_arm: Iterable[Sequence[GenRecord]]) -> tuple[str, ...]:
@@ -266,12 +262,12 @@ def hidden_notes(records_by_arm: Iterable[Sequence[GenRecord]]) -> tuple[str, ..
     return tuple(found)
 
 
-def _occupancy(traces: Sequence[Trace]) -> float | None:
-    """Decode forwards / their shares, over the traces that measured both; `None` where none did."""
+def _occupancy(records: Iterable[GenRecord]) -> float | None:
+    """Decode forwards / their shares, over the records that measured both; `None` where none did."""
     known = [
-        (trace.counters.decode_forwards, trace.times.forward_share)
-        for trace in traces
-        if trace.times.forward_share
+        (record.counters.decode_forwards, record.times.forward_share)
+        for record in records
+        if record.counters is not None and record.times is not None and record.times.forward_share
     ]
     run = sum(share for _, share in known if share is not None)
     return sum(forwards for forwards, _ in known) / run if run else None

@@ -158,8 +158,8 @@ def cost_per_forward(units: Sequence[Unit], base: str, own: str) -> tuple[Floats
 
 def _spent(unit: Unit, arm: str) -> tuple[int, int] | tuple[()]:
     """Decode nanoseconds and forwards of an ok record that has both, else nothing."""
-    record = unit.records[arm]
-    if record.status != "ok" or record.trace is None:
+    counters, times = unit.records[arm].counters, unit.records[arm].times
+    if counters is None or times is None:
         return ()
-    forwards, spent = record.trace.counters.decode_forwards, record.trace.times.decode_ns
+    forwards, spent = counters.decode_forwards, times.decode_ns
     return (spent, forwards) if forwards and spent else ()

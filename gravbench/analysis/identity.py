@@ -17,25 +17,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
-from gravbench.analysis.pieces import first_divergence, segments_of
+from gravbench.analysis.pieces import first_divergence
 from gravbench.protocols import Opinion, Referee
 from gravbench.records import Record
-from gravbench.store.page_schema import PageDetail
-
-
-class Tokens(Protocol):
-    """What identity reads of a record: a generation of a run, or a prediction of a reference."""
-
-    @property
-    def status(self) -> str: ...
-    @property
-    def stop_reason(self) -> str: ...
-    @property
-    def token_ids(self) -> tuple[int, ...]: ...
-    @property
-    def page(self) -> PageDetail | None: ...
+from gravbench.store.schema import SampleAnswer
 
 
 class Identity(Record):
@@ -50,39 +37,37 @@ class Identity(Record):
     share: float | None = None
 
 
-def is_identical(base: Tokens, own: Tokens) -> bool:
-    """Both ok, with equal token ids (EOS included) and equal stop reason; on pages region by region."""
+def is_identical(base: SampleAnswer, own: SampleAnswer) -> bool:
+    """Both ok, with equal token ids (EOS included) piece by piece, and equal stop reason."""
     return (
         base.status == own.status == "ok"
         and base.stop_reason == own.stop_reason
-        and differing_region(base, own) is None
+        and differing_piece(base, own) is None
     )
 
 
-def has_tokens(base: Tokens, own: Tokens) -> bool:
+def has_tokens(base: SampleAnswer, own: SampleAnswer) -> bool:
     """Whether there is something to compare: at least one of the two succeeded."""
     return base.status == "ok" or own.status == "ok"
 
 
-def differing_region(base: Tokens, own: Tokens) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
+def differing_piece(
+    base: SampleAnswer, own: SampleAnswer
+) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
     """Region and its token ids on both sides where two answers first part; `None` where they do not.
 
     For crops, and for pages cut into other regions, the region is "" and the ids are the whole answer's.
     """
-    mine, theirs = segments_of(base), segments_of(own)
-    if [s.region_id for s in mine] != [s.region_id for s in theirs] or not mine:
+    mine, theirs = ([piece for piece, _ in one.answers] for one in (base, own))
+    if [piece.region_id for piece in mine] != [piece.region_id for piece in theirs]:
         return None if base.token_ids == own.token_ids else ("", base.token_ids, own.token_ids)
-    a = b = 0
-    for left, right in zip(mine, theirs, strict=True):
-        one = base.token_ids[a : a + left.tokens_out]
-        other = own.token_ids[b : b + right.tokens_out]
-        if one != other:
-            return left.region_id, one, other
-        a, b = a + left.tokens_out, b + right.tokens_out
+    for a, b in zip(mine, theirs, strict=True):
+        if a.token_ids != b.token_ids:
+            return a.region_id, a.token_ids, b.token_ids
     return None
 
 
-def count_identical(pairs: Iterable[tuple[Tokens, Tokens]]) -> Identity:
+def count_identical(pairs: Iterable[tuple[SampleAnswer, SampleAnswer]]) -> Identity:
     """Token identity over (base, own) pairs."""
     comparable = [pair for pair in pairs if has_tokens(*pair)]
     n = sum(is_identical(base, own) for base, own in comparable)
@@ -95,19 +80,6 @@ TAU_FLOAT32 = 1e-4
 """Logit gap below which float32 passes of different query lengths may order two tokens differently."""
 CONTEXT_TOKENS = 8
 CONTEXT_CHARACTERS = 24
-
-
-class Answer(Tokens, Protocol):
-    """What the audit reads of a record; a run's generations and a reference's predictions both have it."""
-
-    @property
-    def sample_id(self) -> str: ...
-    @property
-    def rep(self) -> int: ...
-    @property
-    def task(self) -> str: ...
-    @property
-    def text(self) -> str: ...
 
 
 class Difference(Record):
@@ -176,7 +148,10 @@ class Audit(Record):
 
 
 def audit(
-    pairs: Iterable[tuple[Answer, Answer]], *, referee: Referee | None = None, tau: float = TAU_FLOAT32
+    pairs: Iterable[tuple[SampleAnswer, SampleAnswer]],
+    *,
+    referee: Referee | None = None,
+    tau: float = TAU_FLOAT32,
 ) -> Audit:
     """Compare (base, own) pairs; the referee is asked only where token ids part."""
     compared = identical = same_text = both_failed = 0
@@ -203,8 +178,10 @@ def audit(
     )
 
 
-def _difference(base: Answer, own: Answer, *, referee: Referee | None, tau: float) -> Difference | None:
-    region, left, right = differing_region(base, own) or ("", base.token_ids, own.token_ids)
+def _difference(
+    base: SampleAnswer, own: SampleAnswer, *, referee: Referee | None, tau: float
+) -> Difference | None:
+    region, left, right = differing_piece(base, own) or ("", base.token_ids, own.token_ids)
     index = first_divergence(left, right)
     opinion = None
     kind: DifferenceClass

@@ -157,9 +157,8 @@ def counter_ratios(
     """The `RATIOS` over the ok samples with intervals; one whose denominator is 0 is absent."""
     rows, kept = [], []
     for index, unit in enumerate(units):
-        record = unit.records[arm]
-        if record.status == "ok" and record.trace is not None:
-            c = record.trace.counters
+        c = unit.records[arm].counters
+        if c is not None:
             told = int(c.decode_forwards > 0 or not c.decode_tokens)
             counts = (c.rounds, c.decode_forwards, c.draft_accepted, told)
             rows.append((tokens_in_forwards(c), *counts, tokens_in_rounds(c)))

@@ -199,12 +199,12 @@ class Speedup(Interval):
 
 def decode_ns(record: GenRecord) -> int | None:
     """Time of the decode rounds alone; `None` when not measured."""
-    return record.trace.times.decode_ns if record.trace else None
+    return record.times.decode_ns if record.times else None
 
 
 def request_ns(record: GenRecord) -> int | None:
     """Time of the whole request, image and prefill included; `None` when not measured."""
-    return record.trace.times.total_ns if record.trace else None
+    return record.times.total_ns if record.times else None
 
 
 def speedup(

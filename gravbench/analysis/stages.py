@@ -20,12 +20,13 @@ from gravbench.analysis.counters import (
     tokens_in_forwards,
     tokens_in_rounds,
 )
+from gravbench.analysis.speed import request_ns
 from gravbench.arms import batch_of
-from gravbench.records import TASKS, Counters, Record, Task
-from gravbench.store.page_schema import PageDetail, RegionDetail
+from gravbench.records import TASKS, Counters, Piece, Record, Task
 from gravbench.store.schema import GenRecord
 
-STAGES = ("load", "layout", "crop", "image", "vision", "prefill", "decode", "assembly")
+REQUEST_STAGES = ("image", "vision", "prefill", "decode")
+STAGES = ("load", "layout", "crop", *REQUEST_STAGES, "assembly")
 """Stages that follow one another on a page; draft and verify lie inside decode."""
 
 
@@ -73,44 +74,61 @@ class PagesSummary(Record):
 
 def page_ns(record: GenRecord) -> int | None:
     """Wall clock of a page, from opening the image to final Markdown; `None` for crops and failed pages."""
-    return record.page.stages.total_ns if record.page else None
+    return record.assembly.stages.total_ns if record.assembly else None
+
+
+def whole_ns(record: GenRecord) -> int | None:
+    """Time of the whole sample: of its assembly, or of the one request it is."""
+    return page_ns(record) or request_ns(record)
 
 
 def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base: str | None) -> PagesSummary:
     """Summary of one arm over page pairs, with its Amdahl split against `base` where both read the page."""
-    pages = [pair[arm].page for pair in pairs]
-    details = [page for page in pages if page is not None]
-    regions = [region for page in details for region in page.regions]
+    read = [pair[arm] for pair in pairs if pair[arm].assembly is not None]
+    assemblies = [record.assembly for record in read if record.assembly is not None]
+    regions = [piece for record in read for piece in record.pieces]
     return PagesSummary(
         n_pages=len(pairs),
-        n_read=len(details),
+        n_read=len(read),
         regions={
             task: _regions([r for r in regions if r.task == task])
             for task in TASKS
             if any(r.task == task for r in regions)
         },
-        skipped=_added([page.skipped for page in details]),
-        dropped=_added([page.dropped for page in details]),
-        stages_ns=stage_sums(details),
+        skipped=_added([assembly.skipped for assembly in assemblies]),
+        dropped=_added([assembly.dropped for assembly in assemblies]),
+        stages_ns=stage_sums(read),
         amdahl=_page_split(pairs, arm, base) if base is not None else None,
     )
 
 
-def stage_sums(details: Sequence[PageDetail]) -> dict[str, int]:
+def stage_sums(records: Sequence[GenRecord]) -> dict[str, int]:
     """Nanoseconds by stage over all pages; with `draft`, `verify` (parts of decode), `other` and `total`."""
-    sums = {name: sum(getattr(d.stages, f"{name}_ns") for d in details) for name in STAGES}
-    total = sum(d.stages.total_ns for d in details)
+    stages = [record.assembly.stages for record in records if record.assembly is not None]
+    sums = {
+        name: _spent(records, name)
+        if name in REQUEST_STAGES
+        else sum(getattr(one, f"{name}_ns") for one in stages)
+        for name in STAGES
+    }
+    total = sum(one.total_ns for one in stages)
     return {
         **sums,
-        "draft": sum(d.stages.draft_ns for d in details),
-        "verify": sum(d.stages.verify_ns for d in details),
+        "draft": _spent(records, "draft"),
+        "verify": _spent(records, "verify"),
         "other": max(0, total - sum(sums.values())),
         "total": total,
     }
 
 
-def _regions(regions: Sequence[RegionDetail]) -> RegionSummary:
-    counted = [region.counters for region in regions if region.counters is not None]
+def _spent(records: Sequence[GenRecord], stage: str) -> int:
+    """Nanoseconds of one stage of all requests, as far as they were measured."""
+    traces = (piece.trace for record in records for piece in record.pieces)
+    return sum(getattr(trace.times, f"{stage}_ns") or 0 for trace in traces if trace is not None)
+
+
+def _regions(regions: Sequence[Piece]) -> RegionSummary:
+    counted = [region.trace.counters for region in regions if region.trace is not None]
     rounds = sum(c.rounds for c in counted)
     return RegionSummary(
         regions=len(regions),
@@ -132,14 +150,12 @@ def _drafted(counted: Sequence[Counters], rounds: int) -> float | None:
 
 def _page_split(pairs: Sequence[Mapping[str, GenRecord]], arm: str, base: str) -> AmdahlSplit | None:
     both = [
-        (pair[base].page, pair[arm].page)
+        (pair[base], pair[arm])
         for pair in pairs
-        if base in pair and pair[base].page is not None and pair[arm].page is not None
+        if base in pair and pair[base].assembly is not None and pair[arm].assembly is not None
     ]
-    slow = [first.stages for first, _ in both if first is not None]
-    fast = [second.stages for _, second in both if second is not None]
-    whole, own_whole = sum(s.total_ns for s in slow), sum(s.total_ns for s in fast)
-    decode, own_decode = sum(s.decode_ns for s in slow), sum(s.decode_ns for s in fast)
+    whole, own_whole = (sum(page_ns(pair[side]) or 0 for pair in both) for side in (0, 1))
+    decode, own_decode = (_spent([pair[side] for pair in both], "decode") for side in (0, 1))
     if not whole or not own_whole or not own_decode:
         return None
     share, speedup = decode / whole, decode / own_decode
@@ -168,7 +184,6 @@ def _ratio(numerator: int, denominator: int) -> float | None:
 
 Pairs = Sequence[tuple[GenRecord, GenRecord]]
 COST_TABLE_MIN = 2
-REQUEST_STAGES = ("image", "vision", "prefill", "decode")
 
 
 class CostModel(Record):
@@ -213,12 +228,12 @@ def cost_model(pairs: Pairs, *, table: Mapping[int, float] | None = None) -> Cos
     if any(batch_of(b.arm) > 1 for _, b in ok):
         table = None
     base, own = summarise_counters(a for a, _ in ok), summarise_counters(b for _, b in ok)
-    base_ns, own_ns = (_total(records, "decode") for records in zip(*ok, strict=True)) if ok else (0, 0)
+    base_ns, own_ns = (_spent(records, "decode") for records in zip(*ok, strict=True)) if ok else (0, 0)
     if not (own.tau_round and own.rounds and base.decode_forwards and base_ns and own_ns):
         return None
     unit_ns = base_ns / base.decode_forwards  # c(1)
     if table is None:
-        spent = sum(_total([b for _, b in ok], stage) for stage in ("draft", "verify"))
+        spent = sum(_spent([b for _, b in ok], stage) for stage in ("draft", "verify"))
         if not spent:
             return None
         round_cost = spent / own.rounds / unit_ns
@@ -243,8 +258,8 @@ def amdahl(pairs: Pairs) -> Amdahl | None:
     ok = [(a, b) for a, b in pairs if a.status == b.status == "ok"]
     if not ok:
         return None
-    base_all, own_all = (_total(records, "total") for records in zip(*ok, strict=True))
-    base_decode, own_decode = (_total(records, "decode") for records in zip(*ok, strict=True))
+    base_all, own_all = (_spent(records, "total") for records in zip(*ok, strict=True))
+    base_decode, own_decode = (_spent(records, "decode") for records in zip(*ok, strict=True))
     if not (base_all and own_all and base_decode and own_decode):
         return None
     share, speedup = base_decode / base_all, base_decode / own_decode
@@ -278,12 +293,8 @@ def _table_cost(counters: CounterSummary, table: Mapping[int, float]) -> float:
 
 
 def _shares(records: Sequence[GenRecord], whole: int) -> dict[str, float]:
-    shares = {stage: _total(records, stage) / whole for stage in REQUEST_STAGES}
+    shares = {stage: _spent(records, stage) / whole for stage in REQUEST_STAGES}
     return {**shares, "other": 1 - sum(shares.values())}
-
-
-def _total(records: Sequence[GenRecord], stage: str) -> int:
-    return sum(getattr(r.trace.times, f"{stage}_ns") or 0 for r in records if r.trace is not None)
 
 
 def _mean_rows(rows: int, forwards: int) -> float | None:

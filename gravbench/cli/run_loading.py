@@ -10,7 +10,6 @@ import orjson
 
 from gravbench.analysis.identity import TAU_FLOAT32
 from gravbench.analysis.loaded import LoadedRun, facts_of, load_run
-from gravbench.analysis.pieces import pieces_of
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import ReferenceArm
@@ -19,7 +18,6 @@ from gravbench.pages.regions import PageSample, Region
 from gravbench.protocols import Referee
 from gravbench.records import Request
 from gravbench.resources import data_root
-from gravbench.runner.plan import request_for
 from gravbench.runner.samples import samples_of_run
 from gravbench.suites.data import AnySample
 from gravbench.suites.manifest import Suite, load_suite, suite_digest
@@ -95,9 +93,9 @@ def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> Referee
         return RefereeSetup(referee=referee)
     noisy = open_step_model(backend, checkpoint, dtype=dtype, device=identity.device, expected_digest=digest)
     answers = {
-        f"{record.sample_id}#{piece.region_id}" if piece.region_id else record.sample_id: piece.token_ids
+        piece.request_id(record.sample_id): piece.token_ids
         for record in run.records(run.arms[0])
-        for piece in pieces_of(record) or ()
+        for piece, _ in record.answers
     }
     outputs = dict(list(answers.items())[:NOISE_SAMPLES])
     block = run.manifest.model.get("block_size")
@@ -124,7 +122,7 @@ def read_forward_costs(path: Path | None) -> dict[int, float] | None:
 
 
 class _Requests:
-    """Requests by sample id, and by `page#region` for regions, whose crops are cut when asked for."""
+    """Requests by the name of their piece. Where that is a part of an image, it is cut out when asked for."""
 
     def __init__(self, run: LoadedRun, crops: Path) -> None:
         suite, samples = suite_of(run)
@@ -134,30 +132,27 @@ class _Requests:
                 hint="Referee with the version of the suite the run was made on.",
             )
         self._suite, self._crops = suite, crops
-        self._samples = {sample.sample_id: sample for sample in samples}
-        self._details = {
-            unit.sample_id: record.page
+        by_id = {sample.sample_id: sample for sample in samples}
+        self._pieces = {
+            piece.request_id(unit.sample_id): (by_id[unit.sample_id], piece)
             for unit in run.units
             for record in unit.records.values()
-            if record.page is not None
+            for piece in record.pieces
         }
 
     def __call__(self, name: str) -> Request:
-        sample_id, _, region_id = name.partition("#")
-        sample = self._samples[sample_id]
-        if not isinstance(sample, PageSample):
-            return request_for(sample, self._suite)
-        detail = next(r for r in self._details[sample_id].regions if r.region_id == region_id)
-        assert self._suite.pages is not None
-        region = Region(region_id=region_id, label=detail.label, polygon=detail.polygon)
-        image = open_page(sample)
+        sample, piece = self._pieces[name]
         place = self._crops / "region.png"
-        cut_region(image, region, grid=self._suite.pages.crop_grid).save(place, format="PNG")
+        if isinstance(sample, PageSample):
+            assert self._suite.pages is not None
+            region = Region(region_id=piece.region_id, label=piece.label, polygon=piece.polygon)
+            cut = cut_region(open_page(sample), region, grid=self._suite.pages.crop_grid)
+            cut.save(place, format="PNG")
         return Request(
             request_id=name,
             sample_id=name,
-            task=detail.task,
-            image_path=str(place),
-            prompt=self._suite.prompts[detail.task],
-            max_new_tokens=self._suite.max_new_tokens[detail.task],
+            task=piece.task,
+            image_path=str(place) if piece.polygon else str(sample.image_path),
+            prompt=self._suite.prompts[piece.task],
+            max_new_tokens=self._suite.max_new_tokens[piece.task],
         )

@@ -25,13 +25,11 @@ from gravbench.gate.reference import (
     RUN_FILE,
     TOLERANCES_FILE,
     Reference,
-    ReferenceCounters,
-    ReferencePrediction,
     ReferenceRun,
     arm_folder,
     as_generation,
+    as_prediction,
     file_sha,
-    without_times,
 )
 from gravbench.options import DEFAULT_MODEL, options_of
 from gravbench.records import Record
@@ -143,10 +141,9 @@ def write_reference(
         target = folder / arm_folder(arm)
         make_folder(target, option="--to")
         records = run.records(arm)
-        write_atomic(target / DATA_FILES[0], _lines([_prediction(r) for r in records]), option="--to")
-        write_atomic(target / DATA_FILES[1], _lines([_counters(r) for r in records]), option="--to")
+        write_atomic(target / DATA_FILES[0], _lines([as_prediction(r) for r in records]), option="--to")
         scores = [score for own in run.unit_scores(arm) for score in sorted(own, key=lambda s: s.metric)]
-        write_atomic(target / DATA_FILES[2], _lines(scores), option="--to")
+        write_atomic(target / DATA_FILES[1], _lines(scores), option="--to")
         if not (target / TOLERANCES_FILE).exists():
             write_atomic(target / TOLERANCES_FILE, _empty_tolerances(run, arm).encode(), option="--to")
         write_atomic(target / "PROVENANCE.toml", provenance.encode(), option="--to")
@@ -284,22 +281,6 @@ def _counted(records: Sequence[GenRecord]) -> dict[str, float]:
     summary = summarise_counters(records)
     found = {name: getattr(summary, name) for name in COUNTED}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _prediction(record: GenRecord) -> ReferencePrediction:
-    fields = set(ReferencePrediction.model_fields) - {"schema_id"}
-    values = {name: getattr(record, name) for name in fields}
-    return ReferencePrediction(**{**values, "page": without_times(record.page)})
-
-
-def _counters(record: GenRecord) -> ReferenceCounters:
-    trace = record.trace
-    return ReferenceCounters(
-        sample_id=record.sample_id,
-        rep=record.rep,
-        counters=trace.counters if trace else None,
-        rounds=trace.rounds if trace else None,
-    )
 
 
 def _lines(records: Sequence[Record]) -> bytes:

@@ -12,24 +12,23 @@ from gravbench.analysis.bootstrap import Design, Floats, ratio
 from gravbench.analysis.comparison import identity_differences, sample_problem
 from gravbench.analysis.counters import hidden_notes, summarise_counters
 from gravbench.analysis.groups import groups
-from gravbench.analysis.identity import TAU_FLOAT32, Answer, audit, has_tokens, is_identical
+from gravbench.analysis.identity import TAU_FLOAT32, audit, has_tokens, is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit, note_lines, run_data, score_notes
 from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
 from gravbench.analysis.pieces import (
     COUNTER_RATIOS,
     WIDTH,
     CounterTable,
-    counted,
+    Pairs,
     counter_table,
     paired_ratio,
-    pieces_of,
     whole_table,
 )
 from gravbench.analysis.speed import decode_ns, sub_design, time_design, timed_rows
 from gravbench.arms import identity_base, is_ar, speed_base
 from gravbench.errors import NotComparableError
 from gravbench.gate.policy import NEW_WEIGHTS, CounterRule, CountRule, IdentityRule, Policy
-from gravbench.gate.reference import Reference, ReferenceArm, ReferencePrediction, as_generation
+from gravbench.gate.reference import Reference, ReferenceArm, as_generation
 from gravbench.gate.rules import (
     judge_acceptance,
     judge_accuracy,
@@ -43,7 +42,7 @@ from gravbench.gate.rules import (
 )
 from gravbench.gate.verdict import GateReport, Verdict, at_level, outcome_of
 from gravbench.protocols import Referee
-from gravbench.store.schema import GenRecord
+from gravbench.store.schema import SampleAnswer
 
 SHOWN_PROBLEMS = 20
 
@@ -167,16 +166,14 @@ def _ar_identity(test: ArmUnderTest) -> list[Verdict]:
     return [_identity(test, "ar_identity", pairs, test.policy.rules.ar_identity)]
 
 
-def _identity(
-    test: ArmUnderTest, name: str, pairs: Sequence[tuple[Answer, Answer]], rule: IdentityRule
-) -> Verdict:
+def _identity(test: ArmUnderTest, name: str, pairs: Pairs, rule: IdentityRule) -> Verdict:
     referee = test.referee if rule.mode == "near-ties" else None
     found = audit(pairs, referee=referee, tau=test.tau)
     flips = None if test.null is None else _flips(test, pairs, test.null)
     return judge_identity(found, rule, test.policy, name=name, arm=test.arm, flips=flips, design=test.design)
 
 
-def _flips(test: ArmUnderTest, pairs: Sequence[tuple[Answer, Answer]], null_arm: ReferenceArm) -> Floats:
+def _flips(test: ArmUnderTest, pairs: Pairs, null_arm: ReferenceArm) -> Floats:
     """1.0 where a pair differs [:, 0], and where the run's AR differs from the reference's AR [:, 1]."""
     own = test.run.records(null_arm.run.strategy)
     null = zip(own, (null_arm.predictions[key] for key in test.keys), strict=True)
@@ -275,9 +272,7 @@ def _loops(test: ArmUnderTest) -> list[Verdict]:
     return [_count(test, "loops", test.policy.rules.loops, lambda a: a.loop_flag)]
 
 
-def _count(
-    test: ArmUnderTest, name: str, rule: CountRule, counts: Callable[[GenRecord | ReferencePrediction], bool]
-) -> Verdict:
+def _count(test: ArmUnderTest, name: str, rule: CountRule, counts: Callable[[SampleAnswer], bool]) -> Verdict:
     base = sum(counts(test.reference.predictions[key]) for key in test.keys)
     own = sum(map(counts, test.run.records(test.arm)))
     return judge_count(name, base, own, rule, n=len(test.keys), arm=test.arm)
@@ -322,18 +317,15 @@ def _under_test(
     tau: float,
 ) -> ArmUnderTest:
     name = arm.run.strategy
-    pairs = [(arm.answers((unit.sample_id, unit.rep)), pieces_of(unit.records[name])) for unit in run.units]
-    totals = [
-        (arm.counters[unit.sample_id, unit.rep].counters, counted(unit.records[name])) for unit in run.units
-    ]
+    pairs = [(arm.predictions[unit.sample_id, unit.rep], unit.records[name]) for unit in run.units]
     return ArmUnderTest(
         arm=name,
         run=run,
         reference=arm,
         null=_null_arm(reference, name),
         design=design,
-        table=counter_table(pairs, totals),
-        whole=whole_table(totals),
+        table=counter_table(pairs),
+        whole=whole_table(pairs),
         policy=policy,
         referee=referee,
         tau=tau,
@@ -396,7 +388,7 @@ def _score_lines(run: LoadedRun) -> list[str]:
     return note_lines(score_notes(s for own in run.scores.values() for s in own))
 
 
-def _flipped(a: Answer, b: Answer) -> bool:
+def _flipped(a: SampleAnswer, b: SampleAnswer) -> bool:
     return has_tokens(a, b) and not is_identical(a, b)
 
 

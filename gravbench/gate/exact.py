@@ -87,7 +87,7 @@ def _output(record: GenRecord) -> tuple[object, ...]:
 
 
 def _counts(record: GenRecord) -> tuple[object, ...]:
-    return (record.trace.counters, record.trace.rounds) if record.trace else ()
+    return tuple((piece.region_id, trace.counters, trace.rounds) for piece, trace in record.answers)
 
 
 def _scores_verdict(arm: ReferenceArm, scores: Sequence[ScoreRecord], *, scorer_id: str) -> Verdict:

@@ -1,8 +1,7 @@
 """Reference outputs: what we vouch for, one folder a strategy under `reference_outputs/<suite>/`.
 
 run.json           identity, model, quality and counters in short, sha256 of the files beside it
-predictions.jsonl  token ids, stop reason and text of every sample
-counters.jsonl     counters and rounds of every sample
+predictions.jsonl  every sample's text, and of its pieces token ids, stop reason, counters and rounds
 scores.jsonl       every score with its counts
 tolerances.toml    what this strategy is allowed beyond the policy; kept when blessing again
 PROVENANCE.toml    command, commit, environment, date, reason, who
@@ -16,22 +15,20 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
 from gravbench.analysis.loaded import RunData
-from gravbench.analysis.pieces import Answers, cut_pieces, segments_of
 from gravbench.errors import DataError
-from gravbench.records import Counters, Rounds, SampleTask, StopReason, Times, Trace
+from gravbench.records import untimed
 from gravbench.store.files import parse_record, read_records
-from gravbench.store.page_schema import PageDetail, StageTimes
 from gravbench.store.run_identity import RunIdentity
-from gravbench.store.schema import GenError, GenRecord, GenStatus, ScoreRecord, StoredRecord
+from gravbench.store.schema import GenRecord, SampleAnswer, ScoreRecord, StageTimes, StoredRecord
 
 RUN_FILE = "run.json"
 TOLERANCES_FILE = "tolerances.toml"
-DATA_FILES = ("predictions.jsonl", "counters.jsonl", "scores.jsonl")
+DATA_FILES = ("predictions.jsonl", "scores.jsonl")
 
 Key = tuple[str, int]
 """(sample_id, rep)."""
@@ -54,35 +51,10 @@ class ReferenceRun(StoredRecord):
     """Which copy of the page data it was made on; absent without pages, and in older references."""
 
 
-class ReferencePrediction(StoredRecord):
-    """One line of `predictions.jsonl`."""
+class ReferencePrediction(SampleAnswer):
+    """One line of `predictions.jsonl`: an answer in which every time is 0 or absent."""
 
-    schema_id: Literal["gravbench.prediction/1"] = Field(default="gravbench.prediction/1", alias="schema")
-    sample_id: str
-    rep: int
-    task: SampleTask
-    input_sha: str
-    prompt_sha: str
-    max_new_tokens: int
-    status: GenStatus
-    error: GenError | None
-    stop_reason: StopReason
-    loop_flag: bool
-    token_ids: tuple[int, ...]
-    text: str
-    text_sha: str
-    page: PageDetail | None = None
-    """Regions of a page with their counters, every time in it 0 or absent; `None` for crops."""
-
-
-class ReferenceCounters(StoredRecord):
-    """One line of `counters.jsonl`. Both are `None` for a failed sample, `rounds` where they are hidden."""
-
-    schema_id: Literal["gravbench.counters/2"] = Field(default="gravbench.counters/2", alias="schema")
-    sample_id: str
-    rep: int
-    counters: Counters | None
-    rounds: Rounds | None
+    schema_id: Literal["gravbench.prediction/2"] = Field(default="gravbench.prediction/2", alias="schema")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,20 +64,12 @@ class ReferenceArm:
     folder: Path
     run: ReferenceRun
     predictions: Mapping[Key, ReferencePrediction]
-    counters: Mapping[Key, ReferenceCounters]
     scores: Mapping[Key, tuple[ScoreRecord, ...]]
 
     @property
     def tolerances(self) -> Path | None:
         path = self.folder / TOLERANCES_FILE
         return path if path.is_file() else None
-
-    def answers(self, key: Key) -> Answers:
-        """What counts are made of."""
-        prediction, counted = self.predictions[key], self.counters[key]
-        if counted.counters is None:
-            return None
-        return cut_pieces(prediction.token_ids, counted.rounds, segments_of(prediction))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,46 +125,33 @@ def load_reference(folder: Path) -> Reference:
 
 def as_generation(arm: ReferenceArm, key: Key) -> GenRecord:
     """A stored prediction as the record a run would hold, without times."""
-    p, counted = arm.predictions[key], arm.counters[key]
-    trace = (
-        Trace(counters=counted.counters, rounds=counted.rounds, times=Times())
-        if counted.counters is not None
-        else None
-    )
     return GenRecord(
+        **_answer_of(arm.predictions[key]),
         run_id="reference",
         session_id="reference",
-        sample_id=p.sample_id,
         arm=arm.run.strategy,
-        rep=p.rep,
         slot=0,
         attempt=1,
-        task=p.task,
         suite_sha=arm.run.identity.suite_sha,
-        input_sha=p.input_sha,
-        prompt_sha=p.prompt_sha,
-        max_new_tokens=p.max_new_tokens,
-        status=p.status,
-        error=p.error,
-        stop_reason=p.stop_reason,
-        loop_flag=p.loop_flag,
-        token_ids=p.token_ids,
-        text=p.text,
-        text_sha=p.text_sha,
-        trace=trace,
-        page=p.page,
         submit_ns=0,
         done_ns=0,
     )
 
 
-def without_times(page: PageDetail | None) -> PageDetail | None:
-    """A page's detail with stage times 0 and no region times: references hold no clock."""
-    if page is None:
-        return None
-    zero = dict.fromkeys(StageTimes.model_fields, 0)
-    regions = tuple(region.model_copy(update={"times": None}) for region in page.regions)
-    return page.model_copy(update={"regions": regions, "stages": StageTimes(**zero)})
+def as_prediction(record: GenRecord) -> ReferencePrediction:
+    """A record as it is stored: with stage times 0 and no other time, since references hold no clock."""
+    zero = StageTimes(**dict.fromkeys(StageTimes.model_fields, 0))
+    return ReferencePrediction(
+        **_answer_of(record)
+        | {
+            "pieces": tuple(map(untimed, record.pieces)),
+            "assembly": record.assembly and record.assembly.model_copy(update={"stages": zero}),
+        }
+    )
+
+
+def _answer_of(answer: SampleAnswer) -> dict[str, Any]:
+    return {name: getattr(answer, name) for name in SampleAnswer.model_fields if name != "schema_id"}
 
 
 def file_sha(path: Path) -> str:
@@ -221,14 +172,13 @@ def _load_arm(folder: Path) -> ReferenceArm:
                 hint="Restore it from git, or bless the run again.",
             )
     predictions = {(p.sample_id, p.rep): p for p in read_records(folder / DATA_FILES[0], ReferencePrediction)}
-    counters = {(c.sample_id, c.rep): c for c in read_records(folder / DATA_FILES[1], ReferenceCounters)}
     scores: dict[Key, tuple[ScoreRecord, ...]] = {}
-    for score in read_records(folder / DATA_FILES[2], ScoreRecord):
+    for score in read_records(folder / DATA_FILES[1], ScoreRecord):
         key = (score.sample_id, score.rep)
         scores[key] = (*scores.get(key, ()), score)
-    if not predictions or set(predictions) != set(counters) or set(predictions) != set(scores):
+    if not predictions or set(predictions) != set(scores):
         raise DataError(
             f"{folder}: {', '.join(DATA_FILES)} do not hold the same samples",
             hint="Restore them from git, or bless the run again.",
         )
-    return ReferenceArm(folder=folder, run=run, predictions=predictions, counters=counters, scores=scores)
+    return ReferenceArm(folder=folder, run=run, predictions=predictions, scores=scores)

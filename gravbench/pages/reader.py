@@ -18,30 +18,34 @@ from gravbench.pages.region_crop import cut_region, open_page
 from gravbench.pages.regions import LayoutProvider, PageSample, Region, route_of
 from gravbench.printable import printable
 from gravbench.protocols import Backend
-from gravbench.records import (
-    TASKS,
-    DecodeConfig,
-    Generation,
-    Request,
-    StopReason,
-    Task,
-    Times,
-    Trace,
-    joined_rounds,
-    summed_counters,
-)
+from gravbench.records import TASKS, DecodeConfig, Generation, Piece, Request, StopReason, Task, piece_of
 from gravbench.store.files import disk_error, make_folder
-from gravbench.store.page_schema import PageDetail, RegionDetail, StageTimes
-
-_STAGES = tuple(name for name in Times.model_fields if name != "forward_share")
+from gravbench.store.schema import Assembly, StageTimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageReading:
-    """A page as one answer: Markdown as text, token ids and rounds of its regions one after another."""
+class Reading:
+    """What one arm made of one sample: its pieces, and the text put together from theirs."""
 
-    generation: Generation
-    detail: PageDetail | None
+    pieces: tuple[Piece, ...]
+    text: str
+    assembly: Assembly | None = None
+    error: str | None = None
+    """Why the sample as a whole has no answer."""
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """`length` when any piece ran into its budget."""
+        if self.error is not None:
+            return "error"
+        return "length" if any(piece.stop_reason == "length" for piece in self.pieces) else "eos"
+
+    @property
+    def loop_flag(self) -> bool:
+        return any(piece.loop_flag for piece in self.pieces if piece.error is None)
+
+
+_STAGES = ("load", "layout", "crop", "region", "assembly")
 
 
 @dataclass(slots=True)
@@ -84,18 +88,18 @@ class PageReader:
     clock: Callable[[], int]
     crop_grid: int = 1
 
-    def read(self, page: PageSample, *, strategy: str) -> PageReading:
+    def read(self, page: PageSample, *, strategy: str) -> Reading:
         """One arm on one page. A fault of the page's own data gives a failed answer with the reason."""
         watch = _Stopwatch(self.clock)
         started = self.clock()
         try:
             return self._read(page, strategy, watch, started)
         except DataError as error:
-            return PageReading(generation=_failed(page, _page_fault(page, error)), detail=None)
+            return Reading(pieces=(), text="", error=_page_fault(page, error))
         finally:
             shutil.rmtree(self.crops, ignore_errors=True)
 
-    def _read(self, page: PageSample, strategy: str, watch: _Stopwatch, started: int) -> PageReading:
+    def _read(self, page: PageSample, strategy: str, watch: _Stopwatch, started: int) -> Reading:
         watch.start()
         image = open_page(page)
         watch.lap("load")
@@ -105,21 +109,22 @@ class PageReader:
         watch.lap("crop")
         answers = self._generate(tasks, strategy)
         watch.lap("region")
-        details = [_detail(task, answer) for task, answer in zip(tasks, answers, strict=True)]
-        markdown = assemble([ReadRegion(label=d.label, text=d.text) for d in details])
+        pieces = tuple(_piece(task, answer) for task, answer in zip(tasks, answers, strict=True))
+        markdown = assemble([ReadRegion(label=piece.label, text=piece.text) for piece in pieces])
         watch.lap("assembly")
         total = self.clock() - started
-        stages = _stage_times(details, watch.spent, total)
-        detail = PageDetail(
+        assembly = Assembly(
             image=page.image_name,
             layout=self.layout.describe().name,
             assembler=ASSEMBLER,
-            regions=tuple(details),
             skipped=skipped,
             dropped=dropped,
-            stages=stages,
+            stages=StageTimes(**{f"{stage}_ns": watch.spent[stage] for stage in _STAGES}, total_ns=total),
         )
-        return PageReading(generation=_joined(page, markdown, answers), detail=detail)
+        if pieces and all(piece.error is not None for piece in pieces):
+            reason = f"RegionFault: no region could be read; the first: {pieces[0].error}"
+            return Reading(pieces=pieces, text="", assembly=assembly, error=reason)
+        return Reading(pieces=pieces, text=markdown, assembly=assembly)
 
     def _cut(
         self, page: PageSample, image: Image.Image, regions: Sequence[Region]
@@ -169,74 +174,15 @@ def _save_png(crop: Image.Image, place: Path) -> None:
         raise disk_error(error, place) from error
 
 
-def _detail(task: _Task, answer: Generation) -> RegionDetail:
-    ok = answer.stop_reason != "error" and answer.trace is not None
-    return RegionDetail(
-        region_id=task.region.region_id,
-        label=task.region.label,
+def _piece(task: _Task, answer: Generation) -> Piece:
+    region = task.region
+    return piece_of(
+        answer,
         task=task.task,
-        polygon=task.region.polygon,
+        label=region.label,
+        region_id=region.region_id,
+        polygon=region.polygon,
         crop_wh=task.crop_wh,
-        text=answer.text if ok else "",
-        stop_reason=answer.stop_reason if ok else "error",
-        loop_flag=answer.loop_flag,
-        error=None if ok else answer.error or "no trace",
-        counters=answer.trace.counters if ok and answer.trace else None,
-        times=answer.trace.times if ok and answer.trace else None,
-    )
-
-
-def _joined(page: PageSample, markdown: str, answers: Sequence[Generation]) -> Generation:
-    """The regions' answers as one; `stop_reason` is length when any region ran into its budget."""
-    good = [a for a in answers if a.stop_reason != "error" and a.trace is not None]
-    if answers and not good:
-        return _failed(page, f"RegionFault: no region could be read; the first: {answers[0].error}")
-    stop: StopReason = "length" if any(a.stop_reason == "length" for a in good) else "eos"
-    return Generation(
-        request_id=page.sample_id,
-        text=markdown,
-        token_ids=tuple(token for a in good for token in a.token_ids),
-        stop_reason=stop,
-        loop_flag=any(a.loop_flag for a in good),
-        trace=joined_trace([a.trace for a in good if a.trace is not None]),
-    )
-
-
-def joined_trace(traces: Sequence[Trace]) -> Trace:
-    """Counters summed, rounds one after another, times summed where every request measured them."""
-    parts = [trace.times.forward_share for trace in traces]
-    return Trace(
-        counters=summed_counters([trace.counters for trace in traces]),
-        rounds=joined_rounds([trace.rounds for trace in traces]),
-        times=Times(
-            **{name: _sum_known([getattr(t.times, name) for t in traces]) for name in _STAGES},
-            forward_share=None if None in parts else sum(part for part in parts if part is not None),
-        ),
-    )
-
-
-def _sum_known(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _stage_times(details: Sequence[RegionDetail], spent: Mapping[str, int], total: int) -> StageTimes:
-    def summed(name: str) -> int:
-        return sum(getattr(d.times, name) or 0 for d in details if d.times is not None)
-
-    return StageTimes(
-        load_ns=spent["load"],
-        layout_ns=spent["layout"],
-        crop_ns=spent["crop"],
-        region_ns=spent["region"],
-        assembly_ns=spent["assembly"],
-        total_ns=total,
-        image_ns=summed("image_ns"),
-        vision_ns=summed("vision_ns"),
-        prefill_ns=summed("prefill_ns"),
-        draft_ns=summed("draft_ns"),
-        verify_ns=summed("verify_ns"),
-        decode_ns=summed("decode_ns"),
     )
 
 
@@ -244,7 +190,3 @@ def _page_fault(page: PageSample, error: DataError) -> str:
     """The error with its next step, and with the image's name where it does not say which page it means."""
     reason = printable(error.whole)
     return f"PageFault: {reason if page.image_name in reason else f'{page.image_name}: {reason}'}"
-
-
-def _failed(page: PageSample, reason: str) -> Generation:
-    return Generation(request_id=page.sample_id, text="", token_ids=(), stop_reason="error", error=reason)

@@ -12,8 +12,8 @@ from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import LoadedRun, data_caution, note_lines, run_data
 from gravbench.analysis.quality import quality_levels
 from gravbench.analysis.run_analysis import GROUP_RESAMPLES, AnalysisOptions, ArmAnalysis, RunAnalysis
-from gravbench.analysis.speed import request_ns, timed_rows
-from gravbench.analysis.stages import page_ns, stage_sums
+from gravbench.analysis.speed import timed_rows
+from gravbench.analysis.stages import stage_sums, whole_ns
 from gravbench.arms import AR, is_ar, parse_arm, speed_base
 from gravbench.errors import GravbenchError
 from gravbench.reporting.document import (
@@ -28,7 +28,6 @@ from gravbench.reporting.document import (
 )
 from gravbench.reporting.gallery import SampleSource, gallery_of
 from gravbench.resources import __version__
-from gravbench.store.schema import GenRecord
 
 FEW_PAIRS = 30
 
@@ -196,18 +195,12 @@ def _arm(given: ReportInput, arm: str) -> ArmPart:
     )
 
 
-def whole_ns(record: GenRecord) -> int | None:
-    """Time of the whole page, or of the whole request where the sample is a crop."""
-    return page_ns(record) or request_ns(record)
-
-
 def _page_stages(run: LoadedRun, arms: tuple[str, str], side: str) -> dict[str, int]:
     """Stage sums of one side over the pages that both arms read; empty unless all units are pages."""
-    both = [unit for unit in run.units if all(unit.records[arm].page is not None for arm in arms)]
-    details = [page for unit in both if (page := unit.records[side].page) is not None]
-    if not details or any(unit.task != "page" for unit in run.units):
+    both = [unit for unit in run.units if all(unit.records[arm].assembly is not None for arm in arms)]
+    if not both or any(unit.task != "page" for unit in run.units):
         return {}
-    return stage_sums(details)
+    return stage_sums([unit.records[side] for unit in both])
 
 
 def _pair_times(run: LoadedRun, base: str, arm: str) -> PairTimes:

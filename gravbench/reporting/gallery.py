@@ -13,13 +13,13 @@ from PIL import Image
 
 from gravbench.analysis.identity import is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
-from gravbench.analysis.speed import decode_ns, request_ns
-from gravbench.analysis.stages import page_ns
+from gravbench.analysis.speed import decode_ns
+from gravbench.analysis.stages import whole_ns
 from gravbench.arms import identity_base
 from gravbench.errors import DataError
 from gravbench.imaging import MAX_PIXELS, read_bounded
+from gravbench.records import joined_rounds
 from gravbench.reporting.document import Answer, GallerySample
-from gravbench.store.schema import GenRecord
 
 SIDES = (640, 480, 360, 256, 192, 144)
 QUALITY = 55
@@ -145,21 +145,11 @@ def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
         loop=record.loop_flag,
         text=record.text,
         token_ids=record.token_ids,
-        rounds=record.trace.rounds if record.trace is not None else None,
-        requests=_requests(record),
-        request_ns=page_ns(record) or request_ns(record),
+        rounds=joined_rounds([t.rounds for _, t in record.answers]) if record.status == "ok" else None,
+        requests=tuple((t.counters.tokens_out, t.counters.rounds) for _, t in record.answers),
+        request_ns=whole_ns(record),
         decode_ns=decode_ns(record),
         scores={score.metric: score.value for score in scores},
         reasons={score.metric: score.reason for score in scores if score.reason},
         identical=is_identical(unit.records[base], record) if base is not None else None,
     )
-
-
-def _requests(record: GenRecord) -> tuple[tuple[int, int], ...]:
-    """(tokens out, rounds) of each model call of the record: one for a crop, one a region for a page."""
-    if record.page is not None:
-        counted = [region.counters for region in record.page.regions if region.counters is not None]
-        return tuple((c.tokens_out, c.rounds) for c in counted)
-    if record.trace is None:
-        return ()
-    return ((record.trace.counters.tokens_out, record.trace.counters.rounds),)

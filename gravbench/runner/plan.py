@@ -31,7 +31,7 @@ def order_plan(
     rng = random.Random(seed)
     entries: list[PlanEntry] = []
     arm_order = list(arms)
-    size = group_size(arms, crops=sum(sample.task != "page" for sample in samples))
+    size = group_size(arms, crops=sum(not stands_alone(sample.task) for sample in samples))
     for rep in range(repeats):
         order = list(samples)
         rng.shuffle(order)
@@ -51,13 +51,18 @@ def order_plan(
 def planned_groups(plan: Sequence[PlanEntry], task_of: Callable[[str], str]) -> list[list[tuple[str, int]]]:
     """The plan's groups again: the (sample, rep) that arms answer one after the other, in order."""
     order = dict.fromkeys((e.sample_id, e.rep) for e in sorted(plan, key=lambda e: e.slot))
-    crops = {sample_id for sample_id, _ in order if task_of(sample_id) != "page"}
+    crops = {sample_id for sample_id, _ in order if not stands_alone(task_of(sample_id))}
     size = group_size({e.arm for e in plan}, crops=len(crops))
     return [
         group
         for rep in sorted({rep for _, rep in order})
         for group in together([k for k in order if k[1] == rep], lambda key: task_of(key[0]), size=size)
     ]
+
+
+def stands_alone(task: str) -> bool:
+    """Whether a sample is a batch of its own, as the regions of a page are."""
+    return task == "page"
 
 
 def group_size(arms: Iterable[str], *, crops: int) -> int:
@@ -71,10 +76,10 @@ def group_size(arms: Iterable[str], *, crops: int) -> int:
 
 
 def together(items: Iterable[T], task_of: Callable[[T], str], *, size: int) -> Iterator[list[T]]:
-    """Groups of up to `size` crops in the order given; a page, which is a batch of its own, stands alone."""
+    """Groups of up to `size` samples in the order given; some stand alone."""
     group: list[T] = []
     for item in items:
-        if task_of(item) == "page":
+        if stands_alone(task_of(item)):
             yield [item]
             continue
         group.append(item)

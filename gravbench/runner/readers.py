@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import JsonValue
 
 from gravbench.errors import EngineError, GravbenchError
-from gravbench.pages.reader import PageReader, PageReading
+from gravbench.pages.reader import PageReader, Reading
 from gravbench.protocols import Backend
-from gravbench.records import DecodeConfig, Generation, SampleTask, Times
+from gravbench.records import DecodeConfig, Generation, SampleTask, piece_of, untimed
 from gravbench.runner.plan import request_for
 from gravbench.scorers.contract import Sample
 from gravbench.store.schema import PlanEntry, sha256_of, sha256_text
@@ -31,7 +31,7 @@ Log = Callable[[str, Mapping[str, JsonValue]], None]
 class SampleReader(Protocol):
     """How samples of one kind become answers, and what a record says of the question."""
 
-    def read(self, samples: Sequence[Any], *, strategy: str) -> list[PageReading]:
+    def read(self, samples: Sequence[Any], *, strategy: str) -> list[Reading]:
         """One answer a sample, in order; samples that are given together decode together."""
         ...
 
@@ -39,8 +39,8 @@ class SampleReader(Protocol):
         """Hash of what the model is asked."""
         ...
 
-    def budget(self, sample: Any, reading: PageReading) -> int:
-        """Output tokens the answer might have had."""
+    def failed(self, sample: Any, reason: str) -> Reading:
+        """The answer of a sample that met a defect of the engine."""
         ...
 
 
@@ -51,7 +51,7 @@ class CropReader:
     suite: Suite
     backend: Backend
 
-    def read(self, samples: Sequence[Crop], *, strategy: str) -> list[PageReading]:
+    def read(self, samples: Sequence[Crop], *, strategy: str) -> list[Reading]:
         requests = [request_for(sample, self.suite) for sample in samples]
         longest = max(request.max_new_tokens for request in requests)
         decode = DecodeConfig(strategy=strategy, max_new_tokens=longest)
@@ -59,13 +59,20 @@ class CropReader:
             answers = [self.backend.generate(requests[0], decode)]
         else:
             answers = self.backend.generate_batch(requests, decode)
-        return [PageReading(generation=answer, detail=None) for answer in answers]
+        pieces = [
+            piece_of(answer, task=sample.task, label=sample.task)
+            for sample, answer in zip(samples, answers, strict=True)
+        ]
+        return [Reading(pieces=(piece,), text=piece.text, error=piece.error) for piece in pieces]
 
     def prompt_sha(self, sample: Crop) -> str:
         return sha256_text(self.suite.prompts[sample.task])
 
-    def budget(self, sample: Crop, reading: PageReading) -> int:  # noqa: ARG002
-        return self.suite.max_new_tokens[sample.task]
+    def failed(self, sample: Crop, reason: str) -> Reading:
+        name = sample.sample_id
+        answer = Generation(request_id=name, text="", token_ids=(), stop_reason="error", error=reason)
+        piece = piece_of(answer, task=sample.task, label=sample.task)
+        return Reading(pieces=(piece,), text="", error=reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +82,14 @@ class RegionsReader:
     suite: Suite
     reader: PageReader
 
-    def read(self, samples: Sequence[PageSample], *, strategy: str) -> list[PageReading]:
+    def read(self, samples: Sequence[PageSample], *, strategy: str) -> list[Reading]:
         return [self.reader.read(sample, strategy=strategy) for sample in samples]
 
     def prompt_sha(self, sample: PageSample) -> str:  # noqa: ARG002
         return sha256_of({str(task): text for task, text in self.suite.prompts.items()})
 
-    def budget(self, sample: PageSample, reading: PageReading) -> int:  # noqa: ARG002
-        regions = reading.detail.regions if reading.detail is not None else ()
-        return max(1, sum(self.suite.max_new_tokens[region.task] for region in regions))
+    def failed(self, sample: PageSample, reason: str) -> Reading:  # noqa: ARG002
+        return Reading(pieces=(), text="", error=reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +103,7 @@ class Answering:
     def reader_of(self, sample: Sample) -> SampleReader:
         return self.readers[sample.task]
 
-    def answer(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
+    def answer(self, entries: Sequence[PlanEntry]) -> list[Reading]:
         """Readings of entries of one arm, in their order."""
         try:
             return self._read(entries)
@@ -115,22 +121,14 @@ class Answering:
             )
             if len(entries) > 1:
                 return [_untimed(self.answer([entry])[0]) for entry in entries]
-            return [_failed(entries[0].sample_id, f"{type(error).__name__}: {error}")]
+            sample = self.samples[entries[0].sample_id]
+            return [self.reader_of(sample).failed(sample, f"{type(error).__name__}: {error}")]
 
-    def _read(self, entries: Sequence[PlanEntry]) -> list[PageReading]:
+    def _read(self, entries: Sequence[PlanEntry]) -> list[Reading]:
         samples = [self.samples[entry.sample_id] for entry in entries]
         return self.reader_of(samples[0]).read(samples, strategy=entries[0].arm)
 
 
-def _untimed(reading: PageReading) -> PageReading:
+def _untimed(reading: Reading) -> Reading:
     """The reading without its times: decoded alone after a fault, it says nothing of its batch."""
-    trace = reading.generation.trace
-    if trace is None:
-        return reading
-    untimed = reading.generation.model_copy(update={"trace": trace.model_copy(update={"times": Times()})})
-    return PageReading(generation=untimed, detail=reading.detail)
-
-
-def _failed(sample_id: str, reason: str) -> PageReading:
-    failed = Generation(request_id=sample_id, text="", token_ids=(), stop_reason="error", error=reason)
-    return PageReading(generation=failed, detail=None)
+    return replace(reading, pieces=tuple(untimed(piece) for piece in reading.pieces))

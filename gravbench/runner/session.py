@@ -14,10 +14,10 @@ from pydantic import JsonValue, ValidationError
 
 from gravbench.arms import batch_of
 from gravbench.errors import GravbenchError
-from gravbench.pages.reader import PageReading
-from gravbench.records import SampleTask, Trace
+from gravbench.pages.reader import Reading
+from gravbench.records import Piece, SampleTask
 from gravbench.runner.folder import Claim
-from gravbench.runner.plan import planned_groups
+from gravbench.runner.plan import planned_groups, stands_alone
 from gravbench.runner.readers import Answering, SampleReader
 from gravbench.scorers.contract import Sample
 from gravbench.store.predictions import write_markdown
@@ -131,8 +131,7 @@ class Session:
                 for entries in _by_arm(group):
                     for entry, record in zip(entries, self._records(entries, attempts), strict=True):
                         writer.append(record_bytes(record))
-                        if record.task == "page":
-                            write_markdown(self.claim.run.path, record)
+                        write_markdown(self.claim.run.path, record)
                         found.setdefault((entry.sample_id, entry.rep), {})[entry.arm] = record
                         self._done += 1
                         self._failed += record.status != "ok"
@@ -161,10 +160,10 @@ class Session:
             for entry in pair:
                 tries = warm.get((task, entry.arm), 0)
                 if tries < WARM_UP_TRIES:
-                    generation = self._answering.answer([entry])[0].generation
-                    warm[task, entry.arm] = WARM_UP_TRIES if generation.stop_reason != "error" else tries + 1
-        crops = [group for group in groups if self.samples[group[0][0].sample_id].task != "page"]
-        for entries in _by_arm(max(crops, key=len)) if crops else ():
+                    reading = self._answering.answer([entry])[0]
+                    warm[task, entry.arm] = WARM_UP_TRIES if reading.error is None else tries + 1
+        batches = [group for group in groups if not stands_alone(self.samples[group[0][0].sample_id].task)]
+        for entries in _by_arm(max(batches, key=len)) if batches else ():
             if batch_of(entries[0].arm) > 1:
                 self._answering.answer(entries)
         self.settle()
@@ -183,12 +182,12 @@ class Session:
             yield record.model_copy(update={"forward_group": self._calls if shared else None})
 
     def _record(
-        self, entry: PlanEntry, reading: PageReading, *, attempt: int, submit_ns: int, done_ns: int
+        self, entry: PlanEntry, reading: Reading, *, attempt: int, submit_ns: int, done_ns: int
     ) -> GenRecord:
-        sample, generation = self.samples[entry.sample_id], reading.generation
-        reader = self._answering.reader_of(sample)
+        sample, identity = self.samples[entry.sample_id], self.claim.manifest.identity
+        budget = sum(identity.max_new_tokens[piece.task] for piece in reading.pieces)
 
-        def record(status: GenStatus, error: GenError | None, trace: Trace | None) -> GenRecord:
+        def record(status: GenStatus, error: GenError | None, pieces: tuple[Piece, ...]) -> GenRecord:
             return GenRecord(
                 run_id=self.claim.manifest.run_id,
                 session_id=self.session_id,
@@ -198,32 +197,31 @@ class Session:
                 slot=entry.slot,
                 attempt=attempt,
                 task=sample.task,
-                suite_sha=self.claim.manifest.identity.suite_sha,
+                suite_sha=identity.suite_sha,
                 input_sha=sample.image_sha256,
-                prompt_sha=reader.prompt_sha(sample),
-                max_new_tokens=reader.budget(sample, reading),
+                prompt_sha=self._answering.reader_of(sample).prompt_sha(sample),
+                max_new_tokens=max(1, budget),
                 status=status,
                 error=error,
-                stop_reason=generation.stop_reason,
-                loop_flag=generation.loop_flag,
-                token_ids=generation.token_ids,
-                text=generation.text,
-                text_sha=sha256_text(generation.text),
-                trace=trace,
-                page=reading.detail,
+                stop_reason=reading.stop_reason,
+                loop_flag=reading.loop_flag,
+                text=reading.text,
+                text_sha=sha256_text(reading.text),
+                pieces=pieces,
+                assembly=reading.assembly,
                 submit_ns=submit_ns,
                 done_ns=done_ns,
             )
 
-        if generation.stop_reason == "error":
-            return record("error", _request_error(generation.error), generation.trace)
+        if reading.error is not None:
+            return record("error", _request_error(reading.error), reading.pieces)
         try:
-            return record("ok", None, generation.trace)
+            return record("ok", None, reading.pieces)
         except ValidationError as error:
             message = error.errors(include_url=False)[0]["msg"]
-            return record(
-                "invalid_record", GenError(kind="InvalidRecord", message=message, stage="record"), None
-            )
+            breach = GenError(kind="InvalidRecord", message=message, stage="record")
+            bare = tuple(piece.model_copy(update={"trace": None}) for piece in reading.pieces)
+            return record("invalid_record", breach, bare)
 
     def _log(self, kind: str, details: Mapping[str, JsonValue]) -> None:
         if self._events is not None:
@@ -270,8 +268,8 @@ def _by_arm(group: Sequence[Sequence[PlanEntry]]) -> list[list[PlanEntry]]:
     return [[entry for pair in group for entry in pair if entry.arm == first.arm] for first in group[0]]
 
 
-def _request_error(message: str | None) -> GenError:
-    kind, colon, rest = (message or "no reason given").partition(": ")
+def _request_error(message: str) -> GenError:
+    kind, colon, rest = message.partition(": ")
     if colon and kind.isidentifier():
         return GenError(kind=kind, message=rest, stage="generate")
-    return GenError(kind="RequestError", message=message or "no reason given", stage="generate")
+    return GenError(kind="RequestError", message=message, stage="generate")

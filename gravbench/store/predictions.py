@@ -18,17 +18,20 @@ def predictions_folder(run_dir: Path, arm: str) -> Path:
 
 
 def write_markdown(run_dir: Path, record: GenRecord) -> None:
-    """Write one page's Markdown; a failed page gets an empty file, which scores as it should."""
+    """Write one page's Markdown; a failed page gets an empty file, which scores as it should.
+
+    Official scoring reads pages alone: of a crop nothing is written.
+    """
+    if record.task != "page":
+        return
     folder = predictions_folder(run_dir, record.arm)
     make_folder(folder)
     write_atomic(folder / f"{record.sample_id}.md", record.text.encode("utf-8"))
 
 
 def write_missing_markdown(run_dir: Path, records: Iterable[GenRecord]) -> None:
-    """Write the files of page records that are absent or not what the record says."""
+    """Write the files that are absent or not what the record says."""
     for record in records:
-        if record.task != "page":
-            continue
         path = predictions_folder(run_dir, record.arm) / f"{record.sample_id}.md"
         if not path.is_file() or path.read_bytes() != record.text.encode("utf-8"):
             write_markdown(run_dir, record)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import Any, Literal
 
 import orjson
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from gravbench.records import Record, SampleTask, StopReason, Trace
+from gravbench.records import (
+    Counters,
+    Piece,
+    Record,
+    SampleTask,
+    StopReason,
+    Times,
+    Trace,
+    summed_counters,
+    summed_times,
+)
 from gravbench.scorers.contract import Note
-from gravbench.store.page_schema import PageDetail
 from gravbench.store.run_identity import RunIdentity
 
 GenStatus = Literal["ok", "error", "invalid_record"]
@@ -24,6 +34,9 @@ class StoredRecord(Record):
     """A record with a `schema` key; `schema_id` in Python, since pydantic owns the short name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_id: str
+    """First, so that a line of another version is refused for that and not for what follows from it."""
 
 
 class PlanEntry(Record):
@@ -97,36 +110,108 @@ class GenError(Record):
     stage: str
 
 
-class GenRecord(StoredRecord):
+class StageTimes(Record):
+    """Nanoseconds of one page, by stage. `region_ns` is the wall clock of all model calls of the page.
+
+    `total_ns` = load + layout + crop + region + assembly and what lies between them.
+    """
+
+    load_ns: int = Field(ge=0)
+    layout_ns: int = Field(ge=0)
+    crop_ns: int = Field(ge=0)
+    region_ns: int = Field(ge=0)
+    assembly_ns: int = Field(ge=0)
+    total_ns: int = Field(ge=0)
+
+
+class Assembly(Record):
+    """How a page was cut into pieces, and its text put together from theirs.
+
+    `skipped` and `dropped` count regions that are not read, by label.
+    """
+
+    image: str
+    layout: str
+    assembler: str
+    skipped: dict[str, int]
+    dropped: dict[str, int]
+    stages: StageTimes
+
+
+class SampleAnswer(StoredRecord):
+    """What one arm made of one sample: its pieces, and the text that is scored.
+
+    A crop has one piece, whose text it is. A page has one a region, and an assembly.
+    """
+
+    sample_id: str
+    rep: int = Field(ge=0)
+    task: SampleTask
+    input_sha: str
+    prompt_sha: str
+    max_new_tokens: int = Field(ge=1)
+    """Budget of all pieces together."""
+    status: GenStatus
+    error: GenError | None
+    stop_reason: StopReason
+    """`length` when any piece ran into its budget."""
+    loop_flag: bool
+    text: str
+    text_sha: str
+    pieces: tuple[Piece, ...]
+    assembly: Assembly | None = None
+    """`None` where the one piece is the whole sample, and for a page that failed before its regions."""
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Those of all pieces, one after another."""
+        return tuple(token for piece in self.pieces for token in piece.token_ids)
+
+    @property
+    def answers(self) -> tuple[tuple[Piece, Trace], ...]:
+        """The pieces that were read, with their traces; none when the sample failed."""
+        if self.status != "ok":
+            return ()
+        return tuple((piece, piece.trace) for piece in self.pieces if piece.trace is not None)
+
+    @cached_property
+    def counters(self) -> Counters | None:
+        """Counts of all pieces together; `None` when the sample failed."""
+        if self.status != "ok":
+            return None
+        return summed_counters([trace.counters for _, trace in self.answers])
+
+    @cached_property
+    def times(self) -> Times | None:
+        """Times of all pieces together; `None` when the sample failed."""
+        return summed_times([trace.times for _, trace in self.answers]) if self.status == "ok" else None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SampleAnswer:
+        if (self.status == "ok") != (self.error is None):
+            raise ValueError(f"status is {self.status!r} but error is {self.error!r}")
+        if self.text_sha != sha256_text(self.text):
+            raise ValueError("text_sha is not the hash of text")
+        problem = breach(self) if self.status == "ok" else None
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+
+class GenRecord(SampleAnswer):
     """One finished (sample, arm, rep) of one attempt; a line of `gen/<shard>.jsonl`.
 
     Times are nanoseconds of the process's monotonic clock since the session began. Both arms of a pair
     carry the same `session_id` and `attempt`; a pair cut in two by a kill is redone under a new attempt.
     """
 
-    schema_id: Literal["gravbench.gen/2"] = Field(default="gravbench.gen/2", alias="schema")
+    schema_id: Literal["gravbench.gen/3"] = Field(default="gravbench.gen/3", alias="schema")
     run_id: str
     session_id: str
-    sample_id: str
     arm: str
-    rep: int = Field(ge=0)
     slot: int = Field(ge=0)
     attempt: int = Field(ge=1)
-    task: SampleTask
     suite_sha: str
-    input_sha: str
-    prompt_sha: str
-    max_new_tokens: int = Field(ge=1)
-    status: GenStatus
-    error: GenError | None
-    stop_reason: StopReason
-    loop_flag: bool
-    token_ids: tuple[int, ...]
-    text: str
-    text_sha: str
-    trace: Trace | None
-    page: PageDetail | None = None
-    """Regions and stage times of a page; `None` for crops, and for a page that failed before its regions."""
     timing_source: Literal["engine"] = "engine"
     forward_group: int | None = Field(default=None, ge=0)
     """Records of one session and arm with the same number shared forwards; `None`: it decoded alone."""
@@ -134,17 +219,9 @@ class GenRecord(StoredRecord):
     done_ns: int = Field(ge=0)
 
     @model_validator(mode="after")
-    def _consistent(self) -> GenRecord:
-        if (self.status == "ok") != (self.error is None):
-            raise ValueError(f"status is {self.status!r} but error is {self.error!r}")
-        if self.text_sha != sha256_text(self.text):
-            raise ValueError("text_sha is not the hash of text")
+    def _in_order(self) -> GenRecord:
         if self.done_ns < self.submit_ns:
             raise ValueError(f"done_ns {self.done_ns} lies before submit_ns {self.submit_ns}")
-        if self.status == "ok":
-            problem = breach(self)
-            if problem is not None:
-                raise ValueError(problem)
         return self
 
 
@@ -171,18 +248,19 @@ class ScoreRecord(StoredRecord):
     reference_sha: str
 
 
-def breach(record: GenRecord) -> str | None:
+def breach(record: SampleAnswer) -> str | None:
     """What an answer that claims to be complete gets wrong about itself; `None` when it adds up."""
-    if record.trace is None:
+    if record.pieces and not record.answers:
         return "an ok record needs a trace"
     if record.stop_reason == "error":
         return "an ok record cannot stop by error"
-    counters = record.trace.counters
-    if len(record.token_ids) != counters.tokens_out:
-        return f"{len(record.token_ids)} token ids, counters.tokens_out is {counters.tokens_out}"
-    if counters.tokens_out > record.max_new_tokens:
-        return f"{counters.tokens_out} tokens out of a budget of {record.max_new_tokens}"
-    return _times_breach(record.trace)
+    for piece, trace in record.answers:
+        if len(piece.token_ids) != trace.counters.tokens_out:
+            return f"{len(piece.token_ids)} token ids, counters.tokens_out is {trace.counters.tokens_out}"
+    tokens = len(record.token_ids)
+    if tokens > record.max_new_tokens:
+        return f"{tokens} tokens out of a budget of {record.max_new_tokens}"
+    return next((fault for _, trace in record.answers if (fault := _times_breach(trace))), None)
 
 
 def _times_breach(trace: Trace) -> str | None:

@@ -37,7 +37,7 @@ def spoil(run: Path) -> None:
     shard = run / "gen" / "000.jsonl"
     lines = [json.loads(line) for line in shard.read_text().splitlines()]
     first = next(line for line in lines if line["arm"] == "selfspec" and line["task"] != "page")
-    first["token_ids"][0] += 1
+    first["pieces"][0]["token_ids"][0] += 1
     shard.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from run_support import gen_record, rounds_of
+from run_support import gen_record, rounds_of, with_trace
 
 from gravbench.analysis.counters import acceptance
 from gravbench.records import Counters, Times, Trace
@@ -24,7 +24,7 @@ def record(rounds: list[tuple[int, int, int]], *, arm: str = "selfspec", seeds: 
         times=Times(),
     )
     base = gen_record(arm=arm, token_ids=tuple(range(1, tokens + 1)))
-    return GenRecord.model_validate({**base.model_dump(), "trace": trace})
+    return with_trace(base, trace)
 
 
 def test_histogram_and_positions_by_hand() -> None:

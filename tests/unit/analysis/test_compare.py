@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from run_support import FakeBackend
-from verdict_support import Line, doctored, make_run, with_identity
+from verdict_support import Line, doctored, make_run, with_identity, with_scaled_times
 
 from gravbench.analysis.comparison import compare_one, compare_runs
 from gravbench.analysis.loaded import LoadedRun, load_run
@@ -84,8 +84,7 @@ def test_runs_without_a_common_strategy_say_how_to_pair_them(base: LoadedRun, tm
 
 def test_headline_is_the_ratio_of_sums_and_scale_free(base: LoadedRun, tmp_path: Path) -> None:
     def thrice(line: Line) -> Line:
-        times = {k: None if v is None else 3 * v for k, v in line["trace"]["times"].items()}
-        return {**line, "trace": {**line["trace"], "times": times}}
+        return with_scaled_times(line, 3)
 
     arm = analyse_run(base, OPTIONS).arms[1]
     scaled = analyse_run(doctored(Path(base.name), tmp_path / "r", edit=thrice), OPTIONS).arms[1]
@@ -102,8 +101,7 @@ def test_drifting_run_leaves_the_speedup_ratio_without_limits(base: LoadedRun, t
 
     def slower(line: Line) -> Line:
         factor = 1 + line["slot"] / 48 if line["arm"] == "selfspec" else 1
-        times = {k: None if v is None else int(v * factor) for k, v in line["trace"]["times"].items()}
-        return {**line, "trace": {**line["trace"], "times": times}}
+        return with_scaled_times(line, factor)
 
     still = compare_runs(base, base, OPTIONS).arms[1]
     moved = compare_runs(base, doctored(Path(base.name), tmp_path / "r", edit=slower), OPTIONS).arms[1]

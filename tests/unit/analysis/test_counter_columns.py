@@ -1,29 +1,41 @@
 import pytest
-from run_support import rounds_of
+from report_support import failed_record
+from run_support import crop_piece, gen_record, rounds_of
 
 from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.pieces import (
     FORWARDS,
     ROUNDS,
     TOKENS,
-    Piece,
-    Segment,
     counter_table,
-    cut_pieces,
     paired_ratio,
 )
+from gravbench.records import Counters, Piece, Times, Trace
+from gravbench.store.schema import GenRecord
 
 
 def piece(
     ids: tuple[int, ...], committed: tuple[int, ...], accepted: tuple[int, ...], region_id: str = ""
 ) -> Piece:
     n = len(committed)
-    rounds = rounds_of((4,) * n, accepted, committed)
-    return Piece(region_id=region_id, token_ids=ids, rounds=rounds)
+    counters = Counters(
+        tokens_out=len(ids),
+        rounds=n,
+        fwd_draft=n,
+        fwd_verify=n,
+        draft_offered=4 * n,
+        draft_accepted=sum(accepted),
+    )
+    trace = Trace(counters=counters, rounds=rounds_of((4,) * n, accepted, committed), times=Times())
+    return crop_piece(ids, trace, region_id=region_id)
 
 
-def side(ids: tuple[int, ...], committed: tuple[int, ...], accepted: tuple[int, ...]) -> tuple[Piece, ...]:
-    return (piece(ids, committed, accepted),)
+def answer(*pieces: Piece) -> GenRecord:
+    return GenRecord.model_validate({**gen_record().model_dump(), "pieces": pieces})
+
+
+def side(ids: tuple[int, ...], committed: tuple[int, ...], accepted: tuple[int, ...]) -> GenRecord:
+    return answer(piece(ids, committed, accepted))
 
 
 SIX = (9, 1, 2, 3, 4, 5, 6)
@@ -51,7 +63,7 @@ def test_difference_in_the_first_round_is_not_comparable() -> None:
 
 
 def test_failed_side_is_not_comparable() -> None:
-    table = counter_table([(side(SIX, (6,), (4,)), None)])
+    table = counter_table([(side(SIX, (6,), (4,)), failed_record("text-000", "ar"))])
     assert table.comparable == (False,)
     assert independent(1).n_clusters == 1
 
@@ -63,35 +75,24 @@ def test_no_rows_compare_nothing() -> None:
 def test_regions_of_a_page_are_compared_one_by_one() -> None:
     """The first region parts in its first round and gives nothing; the second is whole."""
     second = piece((9, 1, 2), (2,), (1,), "b")
-    base = (piece((9, 7, 7), (2,), (0,), "a"), second)
-    own = (piece((9, 8, 7), (2,), (0,), "a"), second)
+    base = answer(piece((9, 7, 7), (2,), (0,), "a"), second)
+    own = answer(piece((9, 8, 7), (2,), (0,), "a"), second)
     table = counter_table([(base, own)])
     assert table.columns.tolist() == [[2, 1, 2, 1, 2, 1, 2, 1]]
     assert (table.identical, table.comparable) == ((False,), (True,))
 
 
 def test_pages_cut_otherwise_count_only_when_equal_as_a_whole() -> None:
-    whole = (piece((9, 1, 2, 9, 3), (2, 1), (1, 0)),)
-    cut = (piece((9, 1, 2), (2,), (1,), "a"), piece((9, 3), (1,), (0,), "b"))
-    other = (piece((9, 1, 2), (2,), (1,), "a"), piece((9, 4), (1,), (0,), "b"))
+    whole = answer(piece((9, 1, 2, 9, 3), (3, 1), (1, 0)))
+    cut = answer(piece((9, 1, 2), (2,), (1,), "a"), piece((9, 3), (1,), (0,), "b"))
+    other = answer(piece((9, 1, 2), (2,), (1,), "a"), piece((9, 4), (1,), (0,), "b"))
     table = counter_table([(whole, cut), (whole, other)])
     assert table.identical == table.comparable == (True, False)
-    assert table.columns[0].tolist() == [3, 2, 4, 1, 3, 2, 4, 1]
-
-
-def test_page_is_cut_where_its_regions_end() -> None:
-    rounds = rounds_of((4, 4, 4), (1, 0, 2), (2, 1, 3))
-    segments = (
-        Segment(region_id="a", tokens_out=3, rounds=1),
-        Segment(region_id="b", tokens_out=5, rounds=2),
-    )
-    first, second = cut_pieces(tuple(range(8)), rounds, segments)
-    assert (first.token_ids, second.token_ids) == ((0, 1, 2), (3, 4, 5, 6, 7))
-    assert first.rounds is not None and second.rounds is not None
-    assert (first.rounds.committed, second.rounds.committed) == ((2,), (1, 3))
+    assert table.columns[0].tolist() == [4, 2, 4, 1, 3, 2, 4, 1]
 
 
 def test_an_engine_that_hides_its_rounds_has_no_counts_to_compare() -> None:
-    hidden = (Piece(region_id="", token_ids=SIX, rounds=None),)
+    told_nothing = Trace(counters=Counters(tokens_out=len(SIX), rounds=0), rounds=None, times=Times())
+    hidden = answer(crop_piece(SIX, told_nothing))
     table = counter_table([(hidden, side(SIX, (4, 2), (2, 0)))])
     assert table.comparable == (False,) and not table.columns.any()

@@ -81,7 +81,7 @@ def test_equal_ids_with_another_text_is_assembly() -> None:
 
 def test_one_failed_arm_is_a_fault_and_two_say_nothing() -> None:
     error = GenError(kind="E", message="m", stage="generate")
-    failed = changed(BASE, status="error", error=error, stop_reason="error", trace=None, token_ids=())
+    failed = changed(BASE, status="error", error=error, stop_reason="error", pieces=())
     found = audit([(BASE, failed), (failed, failed)])
     assert (found.classes, found.compared, found.both_failed, found.faults) == ({"failed": 1}, 1, 1, 1)
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from run_support import gen_record, rounds_of
+from run_support import gen_record, rounds_of, with_trace
 from verdict_support import share_with_interval
 
 from gravbench.analysis.bootstrap import Floats
@@ -46,9 +46,7 @@ def timed(arm: str, *, slot: int, per_forward: float, rounds: int = 10, extra_ns
         ),
     )
     record = gen_record(arm=arm, token_ids=tuple(range(1, steps * committed + 2)))
-    return GenRecord.model_validate(
-        {**record.model_dump(), "trace": trace, "slot": slot, "sample_id": str(slot // 2)}
-    )
+    return with_trace(record, trace, slot=slot, sample_id=str(slot // 2))
 
 
 def units(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from report_support import record_of
+from run_support import with_times
 
 from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.drift import cost_per_forward
@@ -52,11 +53,8 @@ def test_equal_moments_of_two_sessions_are_two_batches() -> None:
 
 def slower(record: GenRecord, factor: float) -> GenRecord:
     """The record with its decode time multiplied."""
-    assert record.trace is not None
-    times = record.trace.times
-    decode = int((times.decode_ns or 0) * factor)
-    trace = record.trace.model_copy(update={"times": times.model_copy(update={"decode_ns": decode})})
-    return record.model_copy(update={"trace": trace})
+    assert record.times is not None
+    return with_times(record, decode_ns=int((record.times.decode_ns or 0) * factor), total_ns=None)
 
 
 def test_the_interval_of_a_batched_speedup_counts_batches() -> None:

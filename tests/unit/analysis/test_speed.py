@@ -1,5 +1,5 @@
 import pytest
-from run_support import AR_STEP_NS, PREFILL_NS, ROUND_NS, gen_record
+from run_support import AR_STEP_NS, PREFILL_NS, ROUND_NS, gen_record, with_times
 
 from gravbench.analysis.bootstrap import independent
 from gravbench.analysis.counters import CounterSummary, summarise_counters
@@ -14,9 +14,7 @@ IDS = (*range(1, 13), 0)  # 13 tokens out: 12 decode tokens
 def failed(arm: str) -> GenRecord:
     data = gen_record(arm=arm).model_dump()
     error = GenError(kind="ImageError", message="does not decode", stage="generate")
-    return GenRecord.model_validate(
-        {**data, "status": "error", "error": error, "stop_reason": "error", "trace": None}
-    )
+    return GenRecord.model_validate({**data, "status": "error", "error": error, "stop_reason": "error"})
 
 
 def test_counters_by_hand() -> None:
@@ -103,14 +101,11 @@ def test_one_sided_failure_differs_and_two_sided_failure_says_nothing() -> None:
 
 def test_how_full_batches_were_is_forwards_over_their_shares() -> None:
     records = [record_with_share(share) for share in (1.0, 0.5)]
-    forwards = sum(r.trace.counters.decode_forwards for r in records if r.trace is not None)
+    forwards = sum(r.counters.decode_forwards for r in records if r.counters is not None)
     found = summarise_counters(records).requests_per_forward
     assert found == forwards / 1.5
     assert summarise_counters([gen_record()]).requests_per_forward is None
 
 
 def record_with_share(share: float) -> GenRecord:
-    record = gen_record()
-    assert record.trace is not None
-    times = record.trace.times.model_copy(update={"forward_share": share})
-    return record.model_copy(update={"trace": record.trace.model_copy(update={"times": times})})
+    return with_times(gen_record(), forward_share=share)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
-from run_support import FakeBackend
+from run_support import FakeBackend, with_piece
 from verdict_support import (
     Line,
     bless,
@@ -18,6 +18,7 @@ from verdict_support import (
     make_run,
     quick_policy,
     with_identity,
+    with_scaled_times,
     with_text,
 )
 
@@ -40,13 +41,16 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Reference]:
     return folder / "run", bless(run, folder / "reference")
 
 
+def with_another_end(line: Line) -> Line:
+    """The line with another last token before EOS."""
+    return with_piece(line, token_ids=[*line["pieces"][0]["token_ids"][:-2], 999, 0])
+
+
 def scaled(line: Line, factor: int, *, arms: tuple[str, ...] = ("ar", "selfspec")) -> Line:
     if line["arm"] not in arms:
         return line
-    times = {k: None if v is None else v * factor for k, v in line["trace"]["times"].items()}
     return {
-        **line,
-        "trace": {**line["trace"], "times": times},
+        **with_scaled_times(line, factor),
         "submit_ns": line["submit_ns"] * factor,
         "done_ns": line["done_ns"] * factor,
     }
@@ -76,7 +80,7 @@ def test_other_tokens_fail_identity(base: tuple[Path, Reference], tmp_path: Path
 
     def edit(line: Line) -> Line:
         hit = line["sample_id"] == target and line["arm"] == "selfspec"
-        return {**line, "token_ids": [*line["token_ids"][:-2], 999, 0]} if hit else line
+        return with_another_end(line) if hit else line
 
     report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1])
     assert failed_rules(report) == {"token_identity", "ar_identity"}
@@ -135,8 +139,9 @@ def test_an_engine_that_hides_its_rounds_is_judged_by_its_totals_on_equal_output
     """Fewer rounds than its reference had are found all the same; totals it does not tell are no pass."""
 
     def hidden(line: Line, **counters: int) -> Line:
-        trace = line["trace"]
-        return {**line, "trace": {**trace, "rounds": None, "counters": {**trace["counters"], **counters}}}
+        trace = line["pieces"][0]["trace"]
+        counts = {**trace["counters"], **counters}
+        return with_piece(line, trace={**trace, "rounds": None, "counters": counts})
 
     run = doctored(base[0], tmp_path / "r", edit=hidden)
     report = judged(run, base[1])
@@ -208,8 +213,7 @@ def test_advisory_rule_warns_and_passes(base: tuple[Path, Reference], tmp_path: 
                 "stop_reason": "error",
                 "text": "",
                 "text_sha": sha256_text(""),
-                "token_ids": [],
-                "trace": None,
+                "pieces": [],
             },
         ),
     ],
@@ -266,7 +270,6 @@ def test_fewer_more_and_renamed_samples_are_not_comparable(
                 predictions={
                     (f"x{s}" if s == "text-000" else s, r): p for (s, r), p in arm.predictions.items()
                 },
-                counters=arm.counters,
                 scores=arm.scores,
             )
             for name, arm in base[1].arms.items()
@@ -312,7 +315,7 @@ def test_scores_of_other_texts_are_not_comparable(base: tuple[Path, Reference], 
         load_run(tmp_path / "r")
 
 
-@pytest.mark.parametrize("name", ["predictions.jsonl", "counters.jsonl", "scores.jsonl"])
+@pytest.mark.parametrize("name", ["predictions.jsonl", "scores.jsonl"])
 def test_edited_or_missing_reference_file_is_a_data_error(
     base: tuple[Path, Reference], tmp_path: Path, name: str
 ) -> None:
@@ -349,8 +352,8 @@ def test_too_few_comparable_samples_are_missing_not_a_pass(
     """Half the outputs differ from their first token on: decode counts have nothing to stand on."""
 
     def edit(line: Line) -> Line:
-        ids = [7777, *line["token_ids"][1:]]
-        return {**line, "token_ids": ids} if int(line["sample_id"][-1]) % 2 else line
+        ids = [7777, *line["pieces"][0]["token_ids"][1:]]
+        return with_piece(line, token_ids=ids) if int(line["sample_id"][-1]) % 2 else line
 
     policy = quick_policy(token_identity={"level": "off"}, ar_identity={"level": "off"})
     report = judged(doctored(base[0], tmp_path / "r", edit=edit), base[1], policy=policy)
@@ -371,7 +374,7 @@ class Tie:
 def test_near_ties_are_excused_only_by_a_referee(base: tuple[Path, Reference], tmp_path: Path) -> None:
     def edit(line: Line) -> Line:
         hit = line["sample_id"] == "text-000" and line["arm"] == "selfspec"
-        return {**line, "token_ids": [*line["token_ids"][:-2], 999, 0]} if hit else line
+        return with_another_end(line) if hit else line
 
     run = doctored(base[0], tmp_path / "r", edit=edit)
     policy = quick_policy(token_identity={"mode": "near-ties"}, ar_identity={"mode": "near-ties"})
@@ -499,8 +502,7 @@ def test_the_null_of_a_batched_strategy_is_ar_at_its_batch_size(tmp_path: Path) 
 
     def flipped(arms: tuple[str, ...]) -> LoadedRun:
         def edit(line: Line) -> Line:
-            ids = [*line["token_ids"][:-2], 999, 0]
-            return {**line, "token_ids": ids} if line["arm"] in arms else line
+            return with_another_end(line) if line["arm"] in arms else line
 
         return doctored(tmp_path / "run", tmp_path / f"of-{len(arms)}", edit=edit)
 

@@ -315,7 +315,8 @@ def answers_of(reference: str, ar: str, own: str) -> list[dict[str, Any]]:
         parted = records["selfspec"][0]
         ids = list(records["ar"][0].token_ids)
         ids[4] += 1
-        records["selfspec"] = [parted.model_copy(update={"token_ids": tuple(ids)})]
+        piece = parted.pieces[0].model_copy(update={"token_ids": tuple(ids)})
+        records["selfspec"] = [parted.model_copy(update={"pieces": (piece,)})]
     source = SampleSource(image_path=None, reference=reference, categories={})
     page = render_report(document_of(loaded(records), sources={"s": source}))
     ((sample,),) = [unpacked(n.text) for n in html.fromstring(page).xpath("//script[@id='g-chunk-0']")]

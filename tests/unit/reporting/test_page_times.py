@@ -6,8 +6,7 @@ from report_support import document_of, loaded, plain_records
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery_pack import unpacked
 from gravbench.reporting.html import render_report
-from gravbench.store.page_schema import PageDetail, StageTimes
-from gravbench.store.schema import GenRecord
+from gravbench.store.schema import Assembly, GenRecord, StageTimes
 
 PAGE_NS = {"ar": 9_000_000_000, "selfspec": 3_000_000_000}
 
@@ -15,16 +14,15 @@ PAGE_NS = {"ar": 9_000_000_000, "selfspec": 3_000_000_000}
 def as_page(record: GenRecord) -> GenRecord:
     """The record as a page whose whole time is `PAGE_NS`, far from that of its requests."""
     stages = dict.fromkeys(("load_ns", "layout_ns", "crop_ns", "region_ns", "assembly_ns"), 0)
-    detail = PageDetail(
+    assembly = Assembly(
         image="i",
         layout="l",
         assembler="a",
-        regions=(),
         skipped={},
         dropped={},
         stages=StageTimes(**stages, total_ns=PAGE_NS[record.arm]),
     )
-    return record.model_copy(update={"page": detail})
+    return record.model_copy(update={"assembly": assembly})
 
 
 def document_with(pages: int, crops: int) -> ReportDocument:

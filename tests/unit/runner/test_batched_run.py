@@ -46,7 +46,7 @@ def test_a_batched_run_gives_the_records_of_a_plain_one(tmp_path: Path) -> None:
     alone, together = records(tmp_path / "plain"), records(tmp_path / "batched")
     for (sample, arm), record in together.items():
         expected = alone[sample, arm.partition(":")[0]]
-        assert (record.token_ids, record.trace) == (expected.token_ids, expected.trace)
+        assert record.pieces == expected.pieces
     assert Counter(map(len, backend.batches)) == {4: 8 + 2, 3: 4}  # two groups and the rest, two warm-ups
     strategies = outcome.summary.strategies
     assert strategies["selfspec:batch=4"].base == "ar:batch=4" and strategies["selfspec"].base is None
@@ -108,7 +108,7 @@ def test_samples_that_decode_alone_after_a_fault_have_no_times(tmp_path: Path) -
     backend = FakeBackend(broken=frozenset({names[2]}))
     outcome = run_fake(tmp_path / "run", samples=8, strategies=arms, backend=backend, max_errors=_any())
     found = records(tmp_path / "run")
-    timed = {name for (name, _), r in found.items() if r.trace is not None and r.trace.times.total_ns}
+    timed = {name for (name, _), r in found.items() if r.times is not None and r.times.total_ns}
     ok = {name for (name, _), r in found.items() if r.status == "ok"}
     assert (len(ok), len(timed)) == (7, 4)  # the other batch was not touched
     speed = outcome.summary.strategies["selfspec:batch=4"].speedup

@@ -15,7 +15,7 @@ from run_support import FakeBackend, spoken
 from gravbench.analysis.clockless import clockless_lines
 from gravbench.errors import DataError, EngineError, UsageError
 from gravbench.pages.regions import PageSample
-from gravbench.records import DecodeConfig, Generation, Request
+from gravbench.records import DecodeConfig, Generation, Request, joined_rounds
 from gravbench.runner.run import rescore
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord
@@ -31,14 +31,14 @@ def records(out: Path) -> dict[tuple[str, str], GenRecord]:
 def test_page_is_one_record_with_its_regions_and_one_markdown_file(tmp_path: Path) -> None:
     outcome = run_pages(opened(tmp_path / "data", many(2)), tmp_path / "r")
     record = records(tmp_path / "r")["page-0", "selfspec"]
-    assert record.page is not None
-    assert [(r.label, r.task) for r in record.page.regions] == [
+    assert record.assembly is not None
+    assert [(r.label, r.task) for r in record.pieces] == [
         ("paragraph_title", "text"),
         ("text", "text"),
         ("table", "table"),
         ("formula", "formula"),
     ]
-    assert record.page.dropped == {"number": 1}
+    assert record.assembly.dropped == {"number": 1}
     texts = [spoken(f"page-0#{n}", task) for n, task in enumerate(("text", "text", "table", "formula"))]
     expected = f"## {texts[0]}\n\n{texts[1]}\n\n{texts[2]}\n\n$$\n{texts[3]}\n$$"
     assert record.text == expected
@@ -51,21 +51,21 @@ def test_page_is_one_record_with_its_regions_and_one_markdown_file(tmp_path: Pat
 def test_counters_of_a_page_are_sums_over_its_regions(tmp_path: Path) -> None:
     run_pages(opened(tmp_path / "data", many(1)), tmp_path / "r")
     record = records(tmp_path / "r")["page-0", "selfspec"]
-    assert record.page is not None
-    assert record.trace is not None
-    parts = [region.counters for region in record.page.regions if region.counters]
-    total = record.trace.counters
+    parts = [trace.counters for _, trace in record.answers]
+    rounds = joined_rounds([trace.rounds for _, trace in record.answers])
+    total = record.counters
+    assert total is not None and rounds is not None
     assert total.requests == 4
     assert total.tokens_out == sum(c.tokens_out for c in parts) == len(record.token_ids)
     assert total.decode_tokens == sum(c.decode_tokens for c in parts)
-    assert total.rounds == sum(c.rounds for c in parts) == len(record.trace.rounds.committed)
+    assert total.rounds == sum(c.rounds for c in parts) == len(rounds.committed)
 
 
 def test_stages_cover_the_page_and_the_amdahl_split_adds_up(tmp_path: Path) -> None:
     outcome = run_pages(opened(tmp_path / "data", many(3)), tmp_path / "r")
     for record in records(tmp_path / "r").values():
-        assert record.page is not None
-        stages = record.page.stages
+        assert record.assembly is not None
+        stages = record.assembly.stages
         assert stages.load_ns > 0
         assert stages.crop_ns > 0
         outer = stages.load_ns + stages.layout_ns + stages.crop_ns + stages.region_ns + stages.assembly_ns
@@ -280,7 +280,7 @@ def test_clockless_export_holds_regions_and_no_clock(tmp_path: Path) -> None:
     run_pages(suite, tmp_path / "b")
     data = clockless(tmp_path / "a")
     assert data == clockless(tmp_path / "b")
-    assert b'"regions"' in data
+    assert b'"region_id":"1"' in data
     for word in (b"_ns", b"session", b"attempt", b"slot", b"run_id", b"utc", str(tmp_path).encode()):
         assert word not in data
 

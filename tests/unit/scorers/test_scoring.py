@@ -20,7 +20,6 @@ FAILED = GenRecord.model_validate(
         "status": "error",
         "error": GenError(kind="K", message="m", stage="generate"),
         "stop_reason": "error",
-        "trace": None,
     }
 )
 

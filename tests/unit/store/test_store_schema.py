@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from run_support import gen_record, run_identity
+from run_support import gen_record, run_identity, with_piece
 
 from gravbench.errors import DataError
 from gravbench.records import Rounds
@@ -55,8 +55,9 @@ def test_unknown_key_is_refused_with_its_place() -> None:
 
 def test_a_record_of_the_schema_before_this_one_is_refused_by_its_name() -> None:
     data = orjson.loads(record_bytes(gen_record()))
-    data["schema"] = "gravbench.gen/1"
-    with pytest.raises(DataError, match=r"schema.*gravbench\.gen/1") as caught:
+    data["schema"] = "gravbench.gen/2"
+    del data["pieces"]  # as the lines of then have none
+    with pytest.raises(DataError, match=r"schema.*gravbench\.gen/2") as caught:
         parse_record(orjson.dumps(data), GenRecord, where="gen/000.jsonl:1")
     assert caught.value.hint is not None
     assert "another version" in caught.value.hint
@@ -64,18 +65,19 @@ def test_a_record_of_the_schema_before_this_one_is_refused_by_its_name() -> None
 
 def test_an_engine_may_hide_its_rounds_and_keeps_its_totals() -> None:
     data = orjson.loads(record_bytes(gen_record(block=4, accepted=1)))
-    data["trace"]["rounds"] = None
+    trace = data["pieces"][0]["trace"]
+    trace["rounds"] = None
     record = GenRecord.model_validate(data)
-    assert record.trace is not None and record.trace.counters.draft_accepted > 0
-    data["trace"]["counters"]["draft_accepted"] = data["trace"]["counters"]["draft_offered"] + 1
+    assert record.counters is not None and record.counters.draft_accepted > 0
+    trace["counters"]["draft_accepted"] = trace["counters"]["draft_offered"] + 1
     with pytest.raises(ValidationError, match="offered drafts"):
         GenRecord.model_validate(data)
 
 
 def test_newer_schema_is_refused() -> None:
     data = orjson.loads(record_bytes(gen_record()))
-    data["schema"] = "gravbench.gen/3"
-    with pytest.raises(DataError, match=r"gravbench\.gen/3") as caught:
+    data["schema"] = "gravbench.gen/4"
+    with pytest.raises(DataError, match=r"gravbench\.gen/4") as caught:
         parse_record(orjson.dumps(data), GenRecord, where="x")
     assert caught.value.hint is not None
     assert "another version" in caught.value.hint
@@ -84,13 +86,11 @@ def test_newer_schema_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"token_ids": [1, 2]}, "token ids"),
         ({"max_new_tokens": 2}, "budget"),
         ({"stop_reason": "error"}, "stop by error"),
         ({"text": "other"}, "text_sha"),
         ({"done_ns": 0, "submit_ns": 5}, "before submit_ns"),
         ({"error": {"kind": "K", "message": "m", "stage": "s"}}, "status is 'ok'"),
-        ({"trace": None}, "needs a trace"),
     ],
 )
 def test_inconsistent_generation_is_refused(change: dict[str, object], complaint: str) -> None:
@@ -99,16 +99,25 @@ def test_inconsistent_generation_is_refused(change: dict[str, object], complaint
         GenRecord.model_validate({**data, **change})
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"), [({"token_ids": [1, 2]}, "token ids"), ({"trace": None}, "needs a trace")]
+)
+def test_inconsistent_piece_is_refused(change: dict[str, object], complaint: str) -> None:
+    data = orjson.loads(record_bytes(gen_record()))
+    with pytest.raises(ValidationError, match=complaint):
+        GenRecord.model_validate(with_piece(data, **change))
+
+
 def test_stage_times_beyond_the_total_are_refused() -> None:
     data = orjson.loads(record_bytes(gen_record()))
-    data["trace"]["times"]["total_ns"] = 10
+    data["pieces"][0]["trace"]["times"]["total_ns"] = 10
     with pytest.raises(ValidationError, match="the whole request 10 ns"):
         GenRecord.model_validate(data)
 
 
 def test_draft_counters_must_equal_the_rounds() -> None:
     data = orjson.loads(record_bytes(gen_record(block=4, accepted=1)))
-    data["trace"]["counters"]["draft_accepted"] = 0
+    data["pieces"][0]["trace"]["counters"]["draft_accepted"] = 0
     with pytest.raises(ValidationError, match="counters say"):
         GenRecord.model_validate(data)
 
