@@ -30,6 +30,16 @@ _SAME_SIZE = (
 )
 
 
+def acceptance_charts(document: ReportDocument) -> list[Chart]:
+    """The charts of a page's part on acceptance, in order."""
+    return [accepted_histogram(document), acceptance_by_position(document)]
+
+
+def quality_charts(document: ReportDocument) -> list[Chart]:
+    """The charts of a page's part on quality, in order."""
+    return [pareto(document)]
+
+
 def accepted_histogram(document: ReportDocument) -> Chart:
     """How many drafts a round accepted, as a share of the rounds that drafted."""
     title = "Accepted draft tokens per round"

@@ -43,9 +43,15 @@ def _counter(name: str, more: str = "") -> tuple[str, str]:
     return name, said[0].upper() + said[1:] + "." + more
 
 
-def metric_terms() -> tuple[tuple[str, str], ...]:
-    """(label and name, definition and scale) of every metric there is."""
-    return tuple((f"{m.label} ({m.name})", f"{m.definition} {_scale(m)}") for m in metric_rows().values())
+def definitions(document: ReportDocument) -> list[tuple[str, str]]:
+    """The words of a page with what they mean: those of every page, and the metrics that its runs have."""
+    there = {metric for run in document.runs for arm in run.arms for metric in arm.levels}
+    metrics = [
+        (f"{m.label} ({m.name})", f"{m.definition} {_scale(m)}")
+        for m in metric_rows().values()
+        if m.name in there
+    ]
+    return [*_WORDS, *metrics, *_WORDS_OF_SPEED]
 
 
 def _scale(metric: Metric) -> str:
@@ -55,7 +61,7 @@ def _scale(metric: Metric) -> str:
     return f"{best} is best; as points 100 × {value}."
 
 
-DEFINITIONS: tuple[tuple[str, str], ...] = (
+_WORDS: tuple[tuple[str, str], ...] = (
     ("ar", "Autoregressive decoding: one causal forward an output token."),
     (
         "selfspec",
@@ -107,7 +113,8 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "The scale of every quality in a comparison, a gate and this page: 0 to 100, and 100 is best. Runs "
         "print metrics on their own scale too, with the end that is best beside their name.",
     ),
-    *metric_terms(),
+)
+_WORDS_OF_SPEED: tuple[tuple[str, str], ...] = (
     (
         "drift",
         "Least-squares change of the logarithm of the cost ratio per forward, from first to last slot.",

@@ -19,8 +19,8 @@ from markupsafe import Markup
 from pydantic import JsonValue
 
 from gravbench.reporting import acceptance_charts, breakdown, charts, speed_charts
-from gravbench.reporting.charts import Chart, Named
-from gravbench.reporting.definitions import DEFINITIONS, measured_how, published_table
+from gravbench.reporting.charts import Named
+from gravbench.reporting.definitions import definitions, measured_how, published_table
 from gravbench.reporting.document import PairPart, ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import embedded, pack_gallery, packed, visible
 from gravbench.reporting.tables import Table, table
@@ -115,22 +115,12 @@ def render_report(document: ReportDocument) -> str:
         tables=_tables(document, detailed, best),
         comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
         difference_kinds=difference_kinds,
-        speed_charts=_present(
-            speed_charts.speed_by_block(document),
-            speed_charts.speed_by_length(document),
-            speed_charts.speed_by_concurrency(document),
-            *(speed_charts.amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
-            *(speed_charts.pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
-            *(speed_charts.drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
-        ),
-        acceptance_charts=[
-            acceptance_charts.accepted_histogram(document),
-            acceptance_charts.acceptance_by_position(document),
-        ],
-        quality_charts=[acceptance_charts.pareto(document)],
+        speed_charts=speed_charts.speed_charts(document, detailed),
+        acceptance_charts=acceptance_charts.acceptance_charts(document),
+        quality_charts=acceptance_charts.quality_charts(document),
         run_facts=[(run, run_tables(run)) for run in document.runs],
         gallery=pack_gallery(document),
-        definitions=DEFINITIONS,
+        definitions=definitions(document),
         packs=packs,
     )
     return _without_gaps(body)
@@ -216,10 +206,6 @@ def _without_gaps(page: str) -> str:
     head, style_end, rest = page.partition("</style>")
     body, script, tail = rest.rpartition("<script>")
     return head + style_end + _GAP.sub("><", body) + script + tail + "\n"
-
-
-def _present(*found: Chart | None) -> list[Chart]:
-    return [chart for chart in found if chart is not None]
 
 
 def _finalize(value: Any) -> Any:

@@ -32,6 +32,19 @@ from gravbench.reporting.tables import interval, milliseconds, number, table, ti
 _KIND = {"decode": "decode", "request": "end to end"}
 
 
+def speed_charts(document: ReportDocument, detailed: Sequence[Named]) -> list[Chart]:
+    """The charts of a page's part on speed, in order; a strategy of `detailed` has charts of its own."""
+    found = (
+        speed_by_block(document),
+        speed_by_length(document),
+        speed_by_concurrency(document),
+        *(amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
+        *(pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
+        *(drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
+    )
+    return [chart for chart in found if chart is not None]
+
+
 def speed_by_block(document: ReportDocument) -> Chart | None:
     """Speedup against block size; `None` with fewer than two sizes."""
     arms = [a for a in named_arms(document) if a.part.block is not None and a.arm.decode is not None]
