@@ -4,7 +4,8 @@ Every request has a script of tokens. A causal row predicts the script's next to
 everything it sees (cache and window) is the script so far, each place up to its own once; otherwise it
 predicts a token hashed from what it sees. So a stale cache row, a wrong mask, a wrong position or a lost
 token changes the output. A row of mask tokens drafts the script's token after its place, except where the
-table says it errs; a noise row guesses the token of its own place. Characters are tokens; tests only.
+table says it errs, as does a token among masks that sees behind its place; a noise row guesses the token of
+its own place. Characters are tokens; tests only.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class ToyModel:
             layers=LAYERS,
             heads=tuple(self._heads),
             noise=True,
+            encode=lambda text: encode(text)[:-1],
         )
 
     def expect(self, requests: int, needs: Needs) -> None:  # noqa: ARG002 - no memory to make
@@ -165,7 +167,7 @@ class ToyModel:
             seen = sorted(state.scratch[slot] for slot in visible if slot not in noisy)
             if drawn[row]:
                 predicted.append(self._hint(state, seen, position=places[row]))
-            elif window.tokens[row] == MASK:
+            elif window.tokens[row] == MASK or _amid_masks(seen, places[row]):
                 predicted.append(self._draft(state, seen, position=places[row]))
             else:
                 predicted.append(self._next(state, seen, position=places[row]))
@@ -234,6 +236,11 @@ class ToyModel:
         logits[index, (first + 1) % VOCAB_SIZE] = 1.0
         logits[index, first] = 2.0
         return logits
+
+
+def _amid_masks(seen: Sequence[tuple[int, int]], position: int) -> bool:
+    """Whether a row sees behind its place, masks among what it sees: a token of a block that is denoised."""
+    return any(place > position for place, _ in seen) and any(token == MASK for _, token in seen)
 
 
 def _at(script: tuple[int, ...], position: int) -> int:

@@ -13,7 +13,7 @@ import torch
 from gravbench.backends.glm.assumptions import assumptions
 from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, read_checkpoint
 from gravbench.backends.glm.graphs import CudaRecorder
-from gravbench.backends.glm.loading import load
+from gravbench.backends.glm.loading import Loaded, load
 from gravbench.backends.glm.request import strip_thinking
 from gravbench.backends.glm.step_model import GlmStepModel
 from gravbench.decoding.answers import answer_requests
@@ -57,7 +57,7 @@ class TransformersLocal:
         try:
             loaded = load(self._files, device=place, dtype=DTYPES[dtype])
             recorder = CudaRecorder(place) if cuda_graphs else None
-            info = _model_info(self._files, loaded.eos_token_ids, loaded.model.config.text_config)
+            info = _model_info(self._files, loaded)
             with torch.inference_mode():
                 self.step_model = GlmStepModel(loaded, info, record=recorder)
         except (MemoryError, torch.OutOfMemoryError) as error:
@@ -144,15 +144,16 @@ def open_backend(
     return TransformersLocal(folder, device=device, dtype=dtype, threads=threads, cuda_graphs=cuda_graphs)
 
 
-def _model_info(files: CheckpointFiles, eos_token_ids: tuple[int, ...], text_config: object) -> ModelInfo:
-    draft = files.block_diffusion
+def _model_info(files: CheckpointFiles, loaded: Loaded) -> ModelInfo:
+    draft, text_config = files.block_diffusion, loaded.model.config.text_config
     return ModelInfo(
-        eos_token_ids=eos_token_ids,
-        vocab_size=text_config.vocab_size,  # type: ignore[attr-defined]
-        max_positions=text_config.max_position_embeddings,  # type: ignore[attr-defined]
-        layers=text_config.num_hidden_layers,  # type: ignore[attr-defined]
+        eos_token_ids=loaded.eos_token_ids,
+        vocab_size=text_config.vocab_size,
+        max_positions=text_config.max_position_embeddings,
+        layers=text_config.num_hidden_layers,
         mask_token_id=None if draft is None else draft.mask_id,
         block_size=None if draft is None else draft.bd_size,
+        encode=lambda text: loaded.tokenizer.encode(text, add_special_tokens=False),
     )
 
 

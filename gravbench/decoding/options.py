@@ -21,7 +21,8 @@ def option(default: Any, *, low: float | None = None, high: float | None = None)
 def from_options(kind: type[S], options: Mapping[str, str], *, arm: str, known: Iterable[str] = ()) -> S:
     """`kind` with its fields set from text; `UsageError` naming the option and what it may be.
 
-    Fields are `int`, `float`, `bool` (0 or 1), `str` or a `Literal` of strings, or any of these or `None`.
+    Fields are `int`, `float`, `bool` (0 or 1), `str` or a `Literal` of strings, or any of these or `None`;
+    a number may also be one of some words: `int | Literal["auto"]`.
     `known` names further options of an arm, for the hint.
     """
     types = get_type_hints(kind)
@@ -50,21 +51,28 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'? known: {listed}" if near else f"known: {listed}"
 
 
-def _plain(kind: Any) -> Any:
-    """A type without its `| None`."""
-    inner = [part for part in get_args(kind) if part is not type(None)]
-    return inner[0] if type(None) in get_args(kind) else kind
+def _kinds(kind: Any) -> list[Any]:
+    """The types of a union without its `None`; of another type, itself."""
+    if get_origin(kind) is Literal:
+        return [kind]
+    return [part for part in get_args(kind) if part is not type(None)] or [kind]
 
 
 def _value(kind: Any, text: str, low: float | None, high: float | None) -> tuple[Any, str]:
     """The value or `None`, and what was expected."""
-    kind = _plain(kind)
+    tried = [_value_of(one, text, low, high) for one in _kinds(kind)]
+    value = next((value for value, _ in tried if value is not None), None)
+    return value, " or ".join(expected for _, expected in tried)
+
+
+def _value_of(kind: Any, text: str, low: float | None, high: float | None) -> tuple[Any, str]:
     if kind is bool:
         return ({"0": False, "1": True}.get(text), "0 or 1")
     if kind is str:
         return text, "text"
     if get_origin(kind) is Literal:
-        return (text if text in get_args(kind) else None), "one of " + ", ".join(get_args(kind))
+        words = get_args(kind)
+        return (text if text in words else None), ("one of " if len(words) > 1 else "") + ", ".join(words)
     expected = ("an integer" if kind is int else "a number") + _range(low, high)
     digits = text if kind is int else text.replace(".", "", 1)
     if not (text.isascii() and digits.isdigit() and len(text) <= _MAX_DIGITS):
@@ -81,7 +89,7 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _example(kind: Any, low: float | None) -> str:
-    kind = _plain(kind)
+    kind = _kinds(kind)[0]
     if get_origin(kind) is Literal:
         return str(get_args(kind)[0])
     return "1" if kind is bool else f"{max(low or 0, 8):g}" if kind is int else f"{low or 0.5:g}"

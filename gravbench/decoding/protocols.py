@@ -7,7 +7,7 @@ pending says how to write them in `settle`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -40,6 +40,8 @@ class ModelInfo:
     """Names of the small drafting heads that lie beside the checkpoint."""
     noise: bool = False
     """Whether it can embed noise rows."""
+    encode: Callable[[str], Sequence[int]] | None = None
+    """Token ids of a text, nothing added; `None` where there is no tokenizer."""
 
 
 Round = Generator[Step, "Rows", None]
@@ -160,6 +162,11 @@ class Lane(Generic[StateT]):
 
 class Strategy(Protocol):
     """A way to turn logits into tokens, one round at a time. Its options are its fields."""
+
+    @property
+    def lossy(self) -> bool:
+        """Whether its tokens may differ from those of `ar` by design: nothing verifies them exactly."""
+        return False
 
     def needs(self, info: ModelInfo) -> Needs:
         """What it needs of a model; `UsageError` when this checkpoint cannot run it."""

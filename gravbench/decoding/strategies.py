@@ -20,8 +20,15 @@ STRATEGIES = Registry(
     {
         "ar": "gravbench.decoding.ar:Autoregressive",
         "selfspec": "gravbench.decoding.selfspec:SelfSpeculative",
+        "selfspec1": "gravbench.decoding.selfspec1:OneForward",
+        "edit": "gravbench.decoding.edit:Edit",
         "lookup": "gravbench.decoding.lookup:Lookup",
         "tree": "gravbench.decoding.tree:MarginalTree",
+        "repair": "gravbench.decoding.repair:Repair",
+        "stream": "gravbench.decoding.stream:Stream",
+        "diffuspec": "gravbench.decoding.diffuspec:DiffuSpec",
+        "hsd": "gravbench.decoding.hsd:Hsd",
+        "blockdiff": "gravbench.decoding.blockdiff:BlockDiffusion",
     },
 )
 

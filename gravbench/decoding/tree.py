@@ -5,23 +5,29 @@
     verify   [a0, node_1..node_N]  TREE, a node stands at the position of its depth
     commit   a0, the path that follows the verifier's own tokens, and its next token
 
-With N nodes in a chain this is `selfspec`. Offsets are scored as if they were independent, so a node's score
-is never above its parent's: the N best nodes are closed under parents. A node that ends the answer has no
-children.
+With N nodes in a chain this is `selfspec`. Offsets are scored as if they were independent, so a node's
+score is never above its parent's: the N best nodes are closed under parents. A node that ends the answer
+has no children. With `budget=auto`, N is the size that promises most tokens for its cost: (2 + sum of the
+chances of the first N nodes) / (c(B + 1) + c(N + 1)), over all N = 2^k - 1 up to `nodes`.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal
 
+from gravbench.decoding.candidates import Candidates, best_first, verify
+from gravbench.decoding.costs import Costs, costs_of
 from gravbench.decoding.drafting import draft_setting, fits
-from gravbench.decoding.masks import tree, window
+from gravbench.decoding.masks import window
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
-from gravbench.decoding.rows import TopK
 from gravbench.decoding.window import Needs, Step, Window
+
+if TYPE_CHECKING:
+    from gravbench.decoding.rows import TopK
 
 EXTRA = 2
 """The seed and the verifier's own token."""
@@ -29,15 +35,21 @@ EXTRA = 2
 
 @dataclass(frozen=True, slots=True)
 class MarginalTree(Strategy):
-    """`block=None` drafts the trained block size. A node has up to `branch` children."""
+    """`block=None` drafts the trained block size. A node has up to `branch` children.
+
+    `costs` names a cost table for `budget=auto`.
+    """
 
     block: int | None = option(None, low=1)
     nodes: int = option(31, low=1, high=1023)
     branch: int = option(8, low=1)
+    budget: Literal["fixed", "auto"] = option("fixed")
+    costs: str | None = option(None)
 
     def needs(self, info: ModelInfo) -> Needs:
         block, _ = draft_setting("tree", self.block, info)
         arm = f"tree:block={block},nodes={self.nodes}"
+        costs_of(self.costs, arm)
         return Needs(rows_max=fits(arm, max(block, self.nodes) + 1, info))
 
     def round(self, lane: Lane[StateT]) -> Round:
@@ -51,73 +63,29 @@ class MarginalTree(Strategy):
             lane.trace.round(seeds=1, extra=EXTRA)
             return
         found = best_first(a0, marginals, self.nodes, stops=lane.info.eos_token_ids)
-        asked = Window(found.tokens, tree(found.parents), positions=found.depths)
-        verified = (yield Step("verify", asked)).tokens
-        path = found.walk(verified)
-        committed = lane.commit([a0, *(verified[node] for node in path)])
-        lane.keep(path[: committed - 1])  # all but the new boundary token
-        _count_stop(lane, found, marginals, path[-1], verified[path[-1]])
-        nodes = len(found.tokens)
-        lane.trace.round(seeds=1, offered=nodes - 1, accepted=len(path) - 1, extra=EXTRA, nodes=nodes)
+        if self.budget == "auto":
+            size, promised = best_size(found, block, costs_of(self.costs, "tree"))
+            found.cut(size)
+            lane.trace.count("phi_predicted_hundredths", round(100 * promised))
+        path, token = yield from verify(lane, found, seeds=(a0,))
+        _count_stop(lane, found, marginals, path[-1], token)
 
 
-@dataclass(slots=True)
-class Candidates:
-    """A tree of tokens, parents before children; node 0 is the root."""
+def best_size(found: Candidates, block: int, costs: Costs) -> tuple[int, float]:
+    """Nodes that promise most tokens for their cost, the fewer of equals, and how many they promise."""
+    promised = list(accumulate(math.exp(score) for score in found.scores[1:]))
+    sizes = {min(2**k - 1, len(promised)) for k in range(1, len(promised).bit_length() + 1)}
 
-    tokens: list[int]
-    parents: list[int | None] = field(default_factory=lambda: [None])
-    depths: list[int] = field(default_factory=lambda: [0])
-    children: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(node, token) -> the child of the node that holds the token."""
+    def rate(size: int) -> tuple[float, int]:
+        return (EXTRA + promised[size - 1]) / (costs(block + 1) + costs(size + 1)), -size
 
-    def add(self, parent: int, token: int) -> int:
-        node = len(self.tokens)
-        self.tokens.append(token)
-        self.parents.append(parent)
-        self.depths.append(self.depths[parent] + 1)
-        self.children[parent, token] = node
-        return node
-
-    def walk(self, verified: list[int]) -> list[int]:
-        """Nodes from the root on that the verifier's tokens lead to; `verified[i]` is what follows node i."""
-        path = [0]
-        while (node := self.children.get((path[-1], verified[path[-1]]))) is not None:
-            path.append(node)
-        return path
-
-
-def best_first(root: int, marginals: TopK, nodes: int, *, stops: Collection[int] = ()) -> Candidates:
-    """The `nodes` nodes of the highest product of marginals; slot k of `marginals` is for depth k + 1.
-
-    Equal scores in the order they were met. Fewer nodes where the marginals hold no more.
-    """
-    found = Candidates([root])
-    heap: list[tuple[float, int, int, int, float]] = []  # -score, order, parent, rank, score of the parent
-    order = 0
-
-    def offer(parent: int, rank: int, above: float) -> None:
-        nonlocal order
-        depth = found.depths[parent]
-        if depth < len(marginals.logp) and rank < len(marginals.logp[depth]):
-            order += 1
-            heapq.heappush(heap, (-(above + marginals.logp[depth][rank]), order, parent, rank, above))
-
-    offer(0, 0, 0.0)
-    while heap and len(found.tokens) <= nodes:
-        negative, _, parent, rank, above = heapq.heappop(heap)
-        token = marginals.tokens[found.depths[parent]][rank]
-        node = found.add(parent, token)
-        offer(parent, rank + 1, above)
-        if token not in stops:
-            offer(node, 0, -negative)
-    return found
+    best = max(sizes, key=rate)
+    return best, promised[best - 1]
 
 
 def _count_stop(lane: Lane[StateT], found: Candidates, marginals: TopK, last: int, token: int) -> None:
     """Why the walk ended: the block did, the token was no candidate, or it hung below another parent."""
     depth = found.depths[last]
-    lane.trace.count("tree_depth", max(found.depths))
     if depth >= len(marginals.tokens):
         return
     if token not in marginals.tokens[depth]:

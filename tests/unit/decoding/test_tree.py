@@ -1,74 +1,24 @@
 """`tree` verifies many continuations in one forward and changes no token."""
 
+import math
 from collections.abc import Callable
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from strategy_support import (
     LONG,
-    check_batches,
-    check_ends_and_budgets,
-    check_identities,
     check_on_checkpoint,
     on_toy,
 )
 
-from gravbench.backends.toy import EOS, MASK
+from gravbench.backends.toy import EOS
 from gravbench.backends.transformers_local import TransformersLocal
+from gravbench.decoding.candidates import best_first
+from gravbench.decoding.costs import Costs
 from gravbench.decoding.rows import TopK
-from gravbench.decoding.tree import best_first
+from gravbench.decoding.tree import best_size
 from gravbench.errors import UsageError
 from gravbench.records import Request
-
-
-@settings(deadline=None)
-@given(
-    length=st.integers(0, 40),
-    block=st.integers(1, 12),
-    nodes=st.integers(1, 24),
-    branch=st.integers(1, 4),
-    budget=st.integers(1, 50),
-    wrong_positions=st.sets(st.integers(0, 45)),
-    mask_id=st.sampled_from([MASK, 5]),
-)
-def test_it_gives_the_tokens_of_ar(
-    length: int,
-    block: int,
-    nodes: int,
-    branch: int,
-    budget: int,
-    wrong_positions: set[int],
-    mask_id: int,
-) -> None:
-    script = (*LONG[:length], EOS)
-    decoded, trace, _ = on_toy(
-        script,
-        f"tree:block={block},branch={branch},nodes={nodes}",
-        budget=budget,
-        wrong_positions=tuple(wrong_positions),
-        mask_token_id=mask_id,
-    )
-    assert decoded.tokens == script[:budget]
-    check_identities(trace)
-
-
-def test_every_end_and_every_budget_with_every_slot_wrong_in_turn() -> None:
-    wrong = [(), (1, 2, 3, 4), *((slot,) for slot in range(1, 5))]
-    check_ends_and_budgets("tree:block=4,branch=2,nodes=7", widest=6, wrong=wrong)
-
-
-@settings(deadline=None)
-@given(
-    work=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 50)), min_size=1, max_size=6),
-    batch=st.integers(1, 6),
-    wrong_positions=st.sets(st.integers(0, 45)),
-)
-def test_a_batch_gives_what_single_runs_give(
-    work: list[tuple[int, int]], batch: int, wrong_positions: set[int]
-) -> None:
-    check_batches("tree:block=5,branch=2,nodes=9", work, batch, wrong_positions=tuple(wrong_positions))
 
 
 def test_one_branch_is_the_chain_of_selfspec() -> None:
@@ -127,3 +77,15 @@ def test_a_random_model_gives_the_ids_of_ar(
         traces = check_on_checkpoint(backend, make_request, arm, budget=40)
         counted = [trace.counters for trace in traces]
         assert sum(c.tree_nodes for c in counted) > sum(c.draft_offered for c in counted) > 0
+
+
+def test_an_auto_budget_takes_the_size_of_the_best_rate() -> None:
+    sure = best_first(9, TopK([[1, 2], [3, 4]], [[-0.01, -5.0], [-0.01, -5.0]]), 6)
+    flat = best_first(9, TopK([[1, 2], [3, 4]], [[-0.7, -0.7], [-0.7, -0.7]]), 6)
+    steep = Costs((1, 2), (1.0, 2.0))
+    level = Costs((1, 2), (1.0, 1.0))
+    assert best_size(sure, 2, steep)[0] == 1 < best_size(flat, 2, level)[0] == 6
+    size, promised = best_size(flat, 2, level)
+    assert promised == pytest.approx(sum(math.exp(score) for score in flat.scores[1 : size + 1]))
+    flat.cut(3)
+    assert len(flat.tokens) == len(flat.parents) == 4 and set(flat.children.values()) == {1, 2, 3}

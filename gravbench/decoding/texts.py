@@ -1,0 +1,102 @@
+"""Texts supplied for the samples of a run: what somebody else has already read there, as token ids.
+
+A file of JSON lines, or the folder of a run (its `gen/*.jsonl`). A line names a `sample_id` and holds
+`token_ids` of this model, or a `text` that its tokenizer takes apart; other fields are ignored, as are
+failed answers. A region of a page has the texts of its own name `page#region`, or else those of its page.
+Whether a text is worth anything shows when it is verified.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gravbench.decoding.protocols import ModelInfo
+from gravbench.errors import UsageError
+from gravbench.records import Request
+
+HINT = 'Name a run folder, or a file of lines like {"sample_id": "text-001", "text": "..."}.'
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Sample -> its texts, each once, in the order met; EOS at their end where it is known."""
+
+    by_sample: Mapping[str, Sequence[tuple[int, ...]]]
+
+    def of(self, request: Request) -> Sequence[tuple[int, ...]]:
+        """The texts of a request; none where nothing was supplied."""
+        name = request.sample_id
+        return self.by_sample.get(name) or self.by_sample.get(name.partition("#")[0], ())
+
+
+NO_TEXTS = Texts({})
+
+
+def texts_of(path: str | None, info: ModelInfo, arm: str) -> Texts:
+    """What `path` supplies; `UsageError` for one that is not there, cannot be read, or holds no text."""
+    if path is None:
+        return NO_TEXTS
+    folder = Path(path)
+    files = sorted(folder.glob("gen/*.jsonl")) if folder.is_dir() else [folder]
+    try:
+        stamps = tuple((str(file), file.stat().st_mtime_ns) for file in files)
+    except OSError as error:
+        raise UsageError(f"{arm}: texts={path}: cannot be read: {error.strerror}", hint=HINT) from error
+    found = _read(stamps, info, arm)
+    if not found.by_sample:
+        raise UsageError(f"{arm}: texts={path}: holds no text of any sample", hint=HINT)
+    return found
+
+
+@lru_cache(maxsize=4)
+def _read(stamps: tuple[tuple[str, int], ...], info: ModelInfo, arm: str) -> Texts:
+    found: dict[str, dict[tuple[int, ...], None]] = {}
+    for file, _ in stamps:
+        for where, line in _lines(Path(file), arm):
+            if line.get("status", "ok") == "ok":
+                ids = _ids(line, info, f"{arm}: {where}")
+                if ids:
+                    found.setdefault(str(line["sample_id"]), {})[ids] = None
+    return Texts({name: tuple(ids) for name, ids in found.items()})
+
+
+def _lines(file: Path, arm: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects of a file of JSON lines, each with its place."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{arm}: {file}: cannot be read: {error}", hint=HINT) from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        where = f"{file}, line {number}"
+        try:
+            held = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UsageError(f"{arm}: {where}: not JSON: {error.msg}", hint=HINT) from error
+        if not isinstance(held, dict) or "sample_id" not in held:
+            raise UsageError(f"{arm}: {where}: no field sample_id", hint=HINT)
+        yield where, held
+
+
+def _ids(line: dict[str, Any], info: ModelInfo, where: str) -> tuple[int, ...]:
+    """Token ids of a line."""
+    ids = line.get("token_ids")
+    if ids is not None:
+        if not isinstance(ids, list) or not all(type(n) is int and 0 <= n < info.vocab_size for n in ids):
+            raise UsageError(
+                f"{where}: token_ids: expected ids from 0 to {info.vocab_size - 1}, those of this model",
+                hint="Supply `text` instead: the tokenizer of this model takes it apart.",
+            )
+        return tuple(ids)
+    text = line.get("text")
+    if not isinstance(text, str):
+        raise UsageError(f"{where}: neither token_ids nor text", hint=HINT)
+    if info.encode is None:
+        raise UsageError(f"{where}: this backend has no tokenizer for `text`", hint="Supply token_ids.")
+    return (*info.encode(text), info.eos_token_ids[0])

@@ -1,0 +1,175 @@
+"""Every strategy that verifies its drafts exactly writes the tokens of `ar`, whatever it drafts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategy_support import (
+    LONG,
+    check_batches,
+    check_ends_and_budgets,
+    check_identities,
+    check_on_checkpoint,
+    on_toy,
+)
+
+from gravbench.backends.toy import EOS, MASK
+from gravbench.backends.transformers_local import TransformersLocal
+from gravbench.decoding.strategies import STRATEGIES, parse_strategy
+from gravbench.errors import UsageError
+from gravbench.records import Request
+
+ARMS = {
+    "selfspec1:block=4": 6,
+    "selfspec1:block=3,groups=all": 5,
+    "selfspec1:block=4,groups=auto,least=0.3": 6,
+    "edit:block=4": 7,
+    "edit:block=3,passes=4": 8,
+    "edit:below=9,block=4,passes=auto,sure=0": 8,
+    "repair:alternatives=2,block=4,floor=0,nodes=12,points=3": 6,
+    "tree:block=4,branch=3,budget=auto,nodes=15": 6,
+    "tree:block=4,branch=2,nodes=7": 6,
+    "lookup:shortest=1,tokens=4": 5,
+    "stream:tau=9,window=5": 6,
+    "stream:window=4": 5,
+    "diffuspec:block=5,least=1": 7,
+    "lookup:match=suffix,prompt=1,shortest=1,tokens=5": 6,
+    "hsd:match=2,nodes=9,suffix=6,texts=PATH": 8,
+}
+"""Arm -> tokens its rounds commit at most."""
+EXACT = {"ar", "selfspec"} | {arm.partition(":")[0] for arm in ARMS}
+
+
+@pytest.fixture(scope="module")
+def supplied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts for the samples "0" to "5": the script with errors, a short one, a loop."""
+    texts = [[*LONG[:20], *LONG[22:50], 3, *LONG[51:], *LONG[60:]], [5], [4] * 30]
+    lines = [{"sample_id": str(name), "token_ids": text} for name in range(6) for text in texts]
+    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+@pytest.fixture(scope="module", params=ARMS)
+def arm(request: pytest.FixtureRequest, supplied: Path) -> str:
+    return str(request.param).replace("PATH", str(supplied))
+
+
+def widest(arm: str) -> int:
+    return next(width for known, width in ARMS.items() if arm.startswith(known.partition("PATH")[0]))
+
+
+CASES = {
+    "length": st.integers(0, 40),
+    "budget": st.integers(1, 50),
+    "wrong_positions": st.sets(st.integers(0, 45)),
+    "wrong_slots": st.sets(st.integers(1, 6)),
+    "mask_id": st.sampled_from([MASK, 5]),
+}
+
+
+def check_case(
+    arm: str, length: int, budget: int, wrong_positions: set[int], wrong_slots: set[int], mask_id: int
+) -> None:
+    script = (*LONG[:length], EOS)
+    decoded, trace, rounds = on_toy(
+        script,
+        arm,
+        budget=budget,
+        wrong_positions=tuple(wrong_positions),
+        wrong_slots=tuple(wrong_slots),
+        mask_token_id=mask_id,
+    )
+    assert decoded.tokens == script[:budget]
+    assert max(rounds.committed, default=0) <= widest(arm)
+    check_identities(trace)
+
+
+@given(**CASES)
+@settings(max_examples=50)
+def test_it_writes_the_tokens_of_ar_whatever_it_drafts(arm: str, **case: object) -> None:
+    check_case(arm, **case)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@given(**CASES)
+@settings(max_examples=1000)
+def test_it_writes_the_tokens_of_ar_a_thousand_times(arm: str, **case: object) -> None:
+    check_case(arm, **case)  # type: ignore[arg-type]
+
+
+def test_every_end_and_every_budget_with_slots_wrong_in_turn(arm: str) -> None:
+    check_ends_and_budgets(arm, widest=widest(arm), wrong=[(), (1, 2, 3, 4, 5), (2,)])
+
+
+@given(
+    work=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 50)), min_size=1, max_size=6),
+    batch=st.integers(2, 6),
+    wrong_positions=st.sets(st.integers(0, 45)),
+)
+@settings(max_examples=25)
+def test_a_ragged_batch_gives_what_single_runs_give(
+    arm: str, work: list[tuple[int, int]], batch: int, wrong_positions: set[int]
+) -> None:
+    if "texts=" in arm:
+        work = work[:1] * len(work)  # single runs are all of sample "0": so must the texts be
+    check_batches(arm, work, batch, wrong_positions=tuple(wrong_positions))
+
+
+def test_a_random_model_gives_the_ids_of_ar(
+    arm: str, backend: TransformersLocal, make_request: Callable[..., Request], tmp_path: Path
+) -> None:
+    if "texts=" in arm:
+        requests = [make_request(variant=i) for i in range(4)]
+        path = tmp_path / "own.jsonl"
+        path.write_text(
+            "\n".join(
+                json.dumps({"sample_id": r.sample_id, "token_ids": list(range(5, 60)) * 2}) for r in requests
+            )
+        )
+        arm = f"{arm.partition('texts=')[0]}texts={path}"
+    check_on_checkpoint(backend, make_request, arm)
+
+
+def test_every_strategy_is_either_tested_here_or_called_lossy() -> None:
+    own = [name for name in STRATEGIES if STRATEGIES.is_own(name)]
+    assert [name for name in own if name not in EXACT and not parse_strategy(name).lossy] == []
+
+
+@pytest.mark.parametrize(
+    "arm",
+    ["selfspec1", "edit", "repair", "stream", "diffuspec", "blockdiff", "tree"],
+)
+def test_a_checkpoint_that_cannot_draft_is_refused_before_any_sample(arm: str) -> None:
+    with pytest.raises(UsageError, match=r"block_diffusion\.json"):
+        on_toy((EOS,), arm, block_size=None)
+
+
+@pytest.mark.parametrize(
+    ("arm", "named"),
+    [
+        ("selfspec1:groups=some", "one of last, all, auto"),
+        ("edit:passes=9", "from 1 to 8 or auto"),
+        ("edit:passes=never", "from 1 to 8 or auto"),
+        ("repair:floor=2", "from 0 to 1"),
+        ("stream:window=0", "at least 1"),
+        ("diffuspec:mass=x", "a number from 0 to 1"),
+        ("hsd:tau=0", "from 0.001 to 1"),
+        ("blockdiff:select=best", "one of static"),
+        ("tree:budget=auto,nodes=0", "from 1 to 1023"),
+    ],
+)
+def test_an_option_out_of_range_names_what_it_may_be(arm: str, named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        parse_strategy(arm)
+
+
+@pytest.mark.parametrize("arm", ["selfspec1:block=40", "selfspec1:block=8,groups=all", "edit:block=64"])
+def test_a_window_wider_than_the_model_is_refused(arm: str) -> None:
+    with pytest.raises(UsageError, match="exceeds the cache of 64"):
+        on_toy((EOS,), arm, max_positions=64)
