@@ -121,6 +121,12 @@ def run_data(protocol: Mapping[str, JsonValue]) -> RunData | None:
     return RunData.model_validate({name: found[name] for name in RunData.model_fields if name in found})
 
 
+def is_lossy(protocol: Mapping[str, JsonValue], arm: str) -> bool:
+    """Whether the run knew that the tokens of `arm` may differ from those of `ar` by design."""
+    named = protocol.get("lossy")
+    return isinstance(named, list) and arm in named
+
+
 def data_losses(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Regions of the copy that could not become samples, in a sentence; empty when there are none."""
     found = protocol.get("data")

@@ -18,7 +18,16 @@ from gravbench.analysis.counters import (
 from gravbench.analysis.drift import Drift, Steadiness, measure_drift, measure_steadiness
 from gravbench.analysis.groups import Group, groups
 from gravbench.analysis.identity import TAU_FLOAT32, Audit, audit, is_identical
-from gravbench.analysis.loaded import LoadedRun, RunData, ScoreNote, Unit, data_losses, run_data, score_notes
+from gravbench.analysis.loaded import (
+    LoadedRun,
+    RunData,
+    ScoreNote,
+    Unit,
+    data_losses,
+    is_lossy,
+    run_data,
+    score_notes,
+)
 from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.speed import (
     OutlierRow,
@@ -110,6 +119,8 @@ class ArmAnalysis(Record):
     drift: Drift | None
     steadiness: Steadiness | None
     outliers: tuple[OutlierRow, ...]
+    lossy: bool = False
+    """Its tokens may differ from those of `ar` by design, so `identity` is not asked."""
 
 
 class RunAnalysis(Record):
@@ -177,7 +188,7 @@ def _of(numerator: int, denominator: int) -> Statistic:
 def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> ArmAnalysis:
     records, units = run.records(arm), run.units
     base, timed = identity_base(arm, run.arms), speed_base(arm, run.arms)
-    pairs = _pairs(units, base, arm)
+    pairs, lossy = _pairs(units, base, arm), is_lossy(run.manifest.protocol, arm)
     timed_pairs = _pairs(units, timed, arm)
     seed, resamples = options.seed, options.resamples
 
@@ -199,7 +210,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         )
         if base is not None
         else {},
-        identity=audit(pairs, referee=options.referee, tau=options.tau) if base is not None else None,
+        identity=None if base is None or lossy else audit(pairs, referee=options.referee, tau=options.tau),
         decode=speed(decode_ns),
         request=speed(request_ns),
         page=speed(page_ns),
@@ -212,6 +223,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         drift=measure_drift(units, timed, arm) if timed is not None else None,
         steadiness=measure_steadiness(units, timed, arm) if timed is not None else None,
         outliers=outliers(units, timed, arm, request_ns) if timed is not None else (),
+        lossy=lossy,
     )
 
 

@@ -22,10 +22,12 @@ from gravbench.analysis.loaded import (
     Unit,
     data_losses,
     design_for,
+    is_lossy,
     named,
     plain_facts,
     score_notes,
 )
+from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.speed import Speedup, TimeOf, decode_ns, request_ns, speed_notes, speedup, sub_design
 from gravbench.analysis.stages import PagesSummary, page_ns, summarise_pages
 from gravbench.arms import AR, batch_of, identity_base, is_ar, speed_base
@@ -57,6 +59,8 @@ class TaskSummary(Record):
     speedup: Speedups | None = None
     failed: int
     """Answers that failed, of every repeat."""
+    lossy: Literal[True] | None = None
+    """Its tokens may differ from those of `ar` by design: identity is no question. Absent for exact ones."""
     differing_repeats: int | None = None
     """Samples whose tokens or stop reason differ between repeats; absent where nothing is repeated."""
 
@@ -69,6 +73,8 @@ class StrategySummary(TaskSummary):
     """The arm that identity is measured against. Left out where a strategy without a batch has plain `ar`."""
     speed_base: str | None = None
     """The arm that speedups are measured against. Left out likewise, and where there are no speedups."""
+    quality_difference: dict[str, QualityDifference] | None = None
+    """own - ar in points with paired intervals; absent for strategies that verify exactly."""
     pages: PagesSummary | None = None
     """Regions, stages and the Amdahl split of a strategy on pages; absent without pages."""
 
@@ -137,6 +143,7 @@ class _Run:
     facts: Mapping[str, SampleFacts] | None
     quality_of: QualityOf
     seed: int
+    lossy: frozenset[str]
 
     @property
     def design(self) -> Design:
@@ -165,7 +172,8 @@ def build_summary(
     """
     seed = manifest.identity.seed
     arms = manifest.arms
-    run = _Run(units=_units(pairs), facts=facts, quality_of=quality_of, seed=seed)
+    lossy = frozenset(arm for arm in arms if is_lossy(manifest.protocol, arm))
+    run = _Run(units=_units(pairs), facts=facts, quality_of=quality_of, seed=seed, lossy=lossy)
     strategies = {arm: _strategy(arm, run, scores, bases=_bases(arm, arms)) for arm in arms}
     n_samples = len({unit.sample_id for unit in run.units})
     failed = len({u.sample_id for u in run.units if any(r.status != "ok" for r in u.records.values())})
@@ -228,8 +236,24 @@ def _strategy(arm: str, run: _Run, scores: Sequence[ScoreRecord], *, bases: Base
         by_task=by_task,
         base=_unless_plain(bases.identity, arm),
         speed_base=_unless_plain(bases.speed, arm),
+        quality_difference=_quality_difference(arm, bases.identity, run, scores),
         pages=summarise_pages(on_pages, arm, base=bases.speed) if on_pages else None,
     )
+
+
+def _quality_difference(
+    arm: str, base: str | None, run: _Run, scores: Sequence[ScoreRecord]
+) -> dict[str, QualityDifference] | None:
+    """Of a lossy arm against its `ar`; `None` for the others."""
+    if base is None or arm not in run.lossy:
+        return None
+    found: dict[tuple[str, int, str], list[ScoreRecord]] = {}
+    for score in scores:
+        found.setdefault((score.sample_id, score.rep, score.arm), []).append(score)
+    own, against = (
+        [tuple(found.get((unit.sample_id, unit.rep, one), ())) for unit in run.units] for one in (arm, base)
+    )
+    return quality_differences(against, own, design=run.design, seed=run.seed, resamples=RESAMPLES)
 
 
 def _bases(arm: str, arms: Sequence[str]) -> Bases:
@@ -252,9 +276,10 @@ def _task(
         quality=run.quality_of(scores),
         scored=_scored(scores),
         counters=summarise_counters(records),
-        identical_to_ar=count_identical(against) if against else None,
+        identical_to_ar=count_identical(against) if against and arm not in run.lossy else None,
         speedup=_speedups(arm, run, rows, base=bases.speed) if bases.speed and units else None,
         failed=sum(record.status != "ok" for record in records),
+        lossy=True if arm in run.lossy else None,
         differing_repeats=_differing_repeats(records),
     )
 

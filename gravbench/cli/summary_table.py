@@ -16,7 +16,7 @@ from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import rich_table
 from gravbench.omnidocbench.metric_table import OVERALL
 from gravbench.reporting.definitions import counter_words
-from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, table
+from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, signed, table
 from gravbench.scorers.contract import Metric
 
 Rows = list[tuple[str | Cell, ...]]
@@ -28,6 +28,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(summary.data)]
     identity = 1 + len(_scored(summary, pages=False))
     parts += [rich_table(_quality(summary), caption=False, whole=(identity,)), _plain(_speed(summary))]
+    parts += _lossy_lines(summary)
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_plain(_by_task(summary)))
     if summary.groups is not None:
@@ -171,7 +172,21 @@ def _speed_cells(part: TaskSummary) -> tuple[str, str, str, str, str]:
     )
 
 
+def _lossy_lines(summary: Summary) -> list[RenderableType]:
+    """What a lossy strategy costs in quality, where its speed stands."""
+    return [
+        Text(
+            f"{name} is lossy; against {s.base or AR}, in points: "
+            + "; ".join(f"{_heading(summary, m)} {signed(d)}" for m, d in s.quality_difference.items())
+        )
+        for name, s in summary.strategies.items()
+        if s.quality_difference
+    ]
+
+
 def _identical(part: TaskSummary) -> str:
+    if part.lossy:
+        return "lossy"
     identity = part.identical_to_ar
     if identity is None or identity.share is None:
         return NONE

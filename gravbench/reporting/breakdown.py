@@ -180,7 +180,7 @@ def group_table(label: str, a: ArmAnalysis, *, at_least: int = 1) -> Table | Non
             (
                 f"{g.kind}: {g.label}",
                 str(g.n),
-                f"{g.identical}",
+                "lossy" if a.lossy else f"{g.identical}",
                 number(d.own if d else None),
                 Cell(text=signed(d), tint=tint_of_points(d)),
                 Cell(text=interval(g.decode, "×"), tint=tint_of_ratio(g.decode)),

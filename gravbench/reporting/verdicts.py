@@ -138,7 +138,9 @@ def _less_than_whole(document: ReportDocument) -> str:
 def _claim(a: Named) -> str:
     request = f", {interval(end_to_end(a.arm), '×')} end to end" if end_to_end(a.arm) else ""
     same = ""
-    if (audit := a.arm.identity) is not None:
+    if a.arm.lossy:
+        same = f"; lossy: {_lost(a)}"
+    elif (audit := a.arm.identity) is not None:
         same = f"; {audit.identical} of {audit.compared} outputs are token-identical to {_against(a)}"
     return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as {_own(a, a.over)}{request}{same}."
 
@@ -195,8 +197,18 @@ def _against(a: Named) -> str:
     return _own(a, a.against)
 
 
+def _lost(a: Named) -> str:
+    """`text NED -1.20 [-2.1, -0.4] points against ar`."""
+    metric = main_metric(a.arm.quality)
+    if metric is None:
+        return "its quality was not measured"
+    return f"{label_of(metric)} {signed(a.arm.quality[metric])} points against {_against(a)}"
+
+
 def _same(a: Named) -> Answered:
     question, audit = "Is it the same text?", a.arm.identity
+    if a.arm.lossy:
+        return Answered(question=question, answer="no: lossy by design", mood="no", detail=f"{_lost(a)}.")
     if audit is None:
         return Answered(
             question=question, answer="not measured", mood="unclear", detail="There is no ar arm."

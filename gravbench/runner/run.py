@@ -36,7 +36,7 @@ from gravbench.runner.pages import (
 from gravbench.runner.plan import order_plan
 from gravbench.runner.readers import CropReader, SampleReader
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
-from gravbench.runner.strategies import as_arms
+from gravbench.runner.strategies import as_arms, lossy_arms
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import ScorerSet, open_scorers
 from gravbench.store.lock import RunLock
@@ -223,6 +223,7 @@ def build_manifest(
             "concurrency": 1,
             "temperature": 0,
             "data": data,
+            **({"lossy": list(lossy)} if (lossy := lossy_arms(options.strategies)) else {}),
         },
     )
 

@@ -38,6 +38,13 @@ def check_strategies(strategies: Sequence[str], *, batch_size: int = 1) -> tuple
     return tuple(chosen)
 
 
+def lossy_arms(arms: Sequence[str]) -> tuple[str, ...]:
+    """Arms whose tokens may differ from those of `ar` by design."""
+    from gravbench.decoding.strategies import parse_strategy
+
+    return tuple(arm for arm in arms if getattr(parse_strategy(arm), "lossy", False))
+
+
 def _check_spelling(strategy: str) -> None:
     if strategy != canonical(strategy):
         raise UsageError(
