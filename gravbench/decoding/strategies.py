@@ -28,6 +28,7 @@ STRATEGIES = Registry(
         "stream": "gravbench.decoding.stream:Stream",
         "diffuspec": "gravbench.decoding.diffuspec:DiffuSpec",
         "hsd": "gravbench.decoding.hsd:Hsd",
+        "adaptive": "gravbench.decoding.adaptive:Adaptive",
         "blockdiff": "gravbench.decoding.blockdiff:BlockDiffusion",
     },
 )

@@ -35,6 +35,7 @@ ARMS = {
     "tree:block=4,branch=3,budget=auto,nodes=15": 6,
     "tree:block=4,branch=2,nodes=7": 6,
     "lookup:shortest=1,tokens=4": 5,
+    "adaptive:block=5,explore=2,memory=0.5": 7,
     "stream:tau=9,window=5": 6,
     "stream:window=4": 5,
     "diffuspec:block=5,least=1": 7,
