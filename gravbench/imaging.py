@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from gravbench.errors import DataError
 
@@ -22,6 +22,8 @@ MAX_PIXELS = 50_000_000
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP")
 """Raster formats decoded in this process; none of them starts another program."""
 
+_LYING = {5, 6, 7, 8}
+"""EXIF orientations that exchange width and height."""
 _DECODE_FAULTS = (
     OSError,
     SyntaxError,
@@ -105,12 +107,29 @@ def decode_image(
     data: bytes, name: str, *, max_pixels: int = MAX_PIXELS, annotated: tuple[float, float] | None = None
 ) -> Image.Image:
     """`load_image` for bytes already read; `name` is what messages call the image."""
+    return decode_preview(data, name, max_pixels=max_pixels, annotated=annotated)[0]
+
+
+def decode_preview(
+    data: bytes,
+    name: str,
+    *,
+    side: int | None = None,
+    max_pixels: int = MAX_PIXELS,
+    annotated: tuple[float, float] | None = None,
+) -> tuple[Image.Image, tuple[int, int]]:
+    """`decode_image`, and the width and height of the whole image as it stands upright.
+
+    With `side`, a JPEG may come at a fraction of its size that is no smaller than that: much less to decode.
+    """
     with warnings.catch_warnings():  # of damaged parts that the library reads past
         warnings.simplefilter("ignore")
-        return _decoded(data, name, max_pixels, annotated)
+        return _decoded(data, name, side, max_pixels, annotated)
 
 
-def _decoded(data: bytes, name: str, max_pixels: int, annotated: tuple[float, float] | None) -> Image.Image:
+def _decoded(
+    data: bytes, name: str, side: int | None, max_pixels: int, annotated: tuple[float, float] | None
+) -> tuple[Image.Image, tuple[int, int]]:
     try:
         opened = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as fault:
@@ -132,8 +151,13 @@ def _decoded(data: bytes, name: str, max_pixels: int, annotated: tuple[float, fl
                 f"{name}: {opened.format} image of {frames} frames, expected one",
                 hint="Save each frame as an image of its own, with an annotation of its own.",
             )
+        upright = _upright_size(opened)
+        turns = annotated is None or upright == annotated
+        if side is not None:
+            opened.draft(None, (side, side))
         opened.load()
-        return _as_grey_or_rgb(_upright(opened, annotated), name)
+        image = _as_grey_or_rgb(_upright(opened) if turns else opened, name)
+        return image, upright if turns else (width, height)
     except _DECODE_FAULTS as fault:
         raise DataError(
             f"{name}: {opened.format} image of {width} x {height} does not decode: {fault}",
@@ -154,13 +178,20 @@ def _unreadable(data: bytes, name: str) -> DataError:
     return DataError(f"{name}: {kind}, expected {' or '.join(FORMATS)}", hint=hint)
 
 
-def _upright(image: Image.Image, annotated: tuple[float, float] | None) -> Image.Image:
-    """`image` turned as its EXIF orientation says, unless an annotation was made of it as it lies."""
+def _upright(image: Image.Image) -> Image.Image:
+    """`image` turned as its EXIF orientation says."""
     try:
-        turned = ImageOps.exif_transpose(image)
+        return ImageOps.exif_transpose(image)
     except _DECODE_FAULTS:  # a damaged EXIF block says nothing
         return image
-    return turned if annotated is None or turned.size == annotated else image
+
+
+def _upright_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height that `image` has when it is turned; nothing is decoded."""
+    with contextlib.suppress(*_DECODE_FAULTS):
+        if image.getexif().get(ExifTags.Base.Orientation) in _LYING:
+            return image.height, image.width
+    return image.size
 
 
 def _stated_size(data: bytes, name: str) -> str:

@@ -80,13 +80,17 @@ def _lines(arm: str, lines: tuple[str, ...]) -> list[str]:
 
 
 def _existing(folder: Path) -> Reference | None:
-    """What is vouched for now; a broken reference is to be replaced, not a reason to stop."""
+    """What is vouched for now, if anything; a broken reference is a `DataError`, since nobody can say what
+    blessing would change of it."""
     if not any(folder.glob(f"*/{RUN_FILE}")):
         return None
     try:
         return load_reference(folder)
-    except DataError:
-        return None
+    except DataError as fault:
+        raise DataError(
+            f"the reference that is to be replaced cannot be read: {fault.message}",
+            hint=f"Restore it, or move {folder} away to bless anew.",
+        ) from fault
 
 
 def _author() -> str:

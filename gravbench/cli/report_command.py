@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
-from gravbench.analysis.loaded import LoadedRun, facts_of
+from gravbench.analysis.loaded import LoadedRun, SampleFacts
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import (
     ROOT,
     RefereeSetup,
-    load_with_facts,
+    load_with_samples,
     policy_of,
     read_forward_costs,
     set_up_referee,
     shipped_reference,
-    suite_of,
 )
-from gravbench.errors import DataError, GravbenchError, UsageError
+from gravbench.errors import DataError, UsageError
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
-from gravbench.pages.annotations import annotated_regions, has_places
+from gravbench.pages.annotations import annotated_regions, annotated_size, has_places
 from gravbench.pages.regions import PageSample
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
@@ -34,7 +34,6 @@ from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import Manifest, canonical_json
 from gravbench.suites.data import AnySample
-from gravbench.suites.manifest import suite_digest
 
 
 def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) -> GatePart:
@@ -126,7 +125,7 @@ def write_report(
     inputs: list[ReportInput] = []
     with TemporaryDirectory(prefix="gravbench-crops-") as crops:
         for path, name in zip(paths, names_of(paths), strict=True):
-            run = load_with_facts(path)
+            run, samples = load_with_samples(path)
             setup = set_up_referee(referee, run, crops=Path(mkdtemp(dir=crops)))
             options = AnalysisOptions(
                 seed=seed, resamples=resamples, referee=setup.referee, tau=setup.tau, forward_costs=costs
@@ -136,7 +135,7 @@ def write_report(
                     run=run,
                     name=name,
                     options=options,
-                    sources=_sources(run),
+                    sources=_sources(samples, run.facts),
                     pieces=_pieces(run.manifest, run),
                     gate=gate_part(run, reference=reference, setup=setup),
                 )
@@ -183,20 +182,14 @@ def _tell(document: ReportDocument, written: list[Path], *, as_json: bool) -> No
     print_tables(*lines)
 
 
-def _sources(run: LoadedRun) -> dict[str, SampleSource]:
-    """Images and ground truth from the run's suite; nothing when it is gone or has changed."""
-    try:
-        suite, samples = suite_of(run)
-    except GravbenchError:
-        return {}
-    if suite_digest(suite) != run.manifest.identity.suite_sha:
-        return {}
-    facts = facts_of(samples)
+def _sources(samples: Sequence[AnySample], facts: Mapping[str, SampleFacts]) -> dict[str, SampleSource]:
+    """Images and ground truth by sample id."""
     return {
         sample.sample_id: SampleSource(
             image_path=sample.image_path,
             reference=_truth(sample),
             categories=facts[sample.sample_id].categories,
+            annotated=annotated_size(sample.entry) if isinstance(sample, PageSample) else None,
         )
         for sample in samples
     }

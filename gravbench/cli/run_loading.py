@@ -50,15 +50,29 @@ class RefereeSetup:
 
 def load_with_facts(path: Path) -> LoadedRun:
     """A finished run with what its suite says about samples; a suite that is gone or changed is a note."""
+    return load_with_samples(path)[0]
+
+
+def load_with_samples(path: Path) -> tuple[LoadedRun, tuple[AnySample, ...]]:
+    """`load_with_facts`, and the run's samples; none where its suite is gone or changed."""
     run = load_run(path)
     try:
-        suite, samples = suite_of(run)
+        _, samples = same_suite_of(run)
     except GravbenchError as error:
-        return replace(run, notes=(f"no breakdown by page and category: {error.message}",))
+        lost = "no breakdown by page and category, no images and no ground truth"
+        return replace(run, notes=(f"{lost}: {error.message}",)), ()
+    return replace(run, facts={**run.facts, **facts_of(samples)}), samples
+
+
+def same_suite_of(run: LoadedRun) -> tuple[Suite, tuple[AnySample, ...]]:
+    """`suite_of`; `NotComparableError` where the suite has changed since the run."""
+    suite, samples = suite_of(run)
     if suite_digest(suite) != run.manifest.identity.suite_sha:
-        note = f"no breakdown by page and category: suite {suite.name} has changed since the run"
-        return replace(run, notes=(note,))
-    return replace(run, facts={**run.facts, **facts_of(samples)})
+        raise NotComparableError(
+            f"suite {suite.name} has changed since the run",
+            hint="Use the version of the suite the run was made on.",
+        )
+    return suite, samples
 
 
 def suite_of(run: LoadedRun) -> tuple[Suite, tuple[AnySample, ...]]:
@@ -125,12 +139,7 @@ class _Requests:
     """Requests by the name of their piece. Where that is a part of an image, it is cut out when asked for."""
 
     def __init__(self, run: LoadedRun, crops: Path) -> None:
-        suite, samples = suite_of(run)
-        if suite_digest(suite) != run.manifest.identity.suite_sha:
-            raise NotComparableError(
-                f"suite {suite.name} has changed since the run, so its images cannot referee it",
-                hint="Referee with the version of the suite the run was made on.",
-            )
+        suite, samples = same_suite_of(run)
         self._suite, self._crops = suite, crops
         by_id = {sample.sample_id: sample for sample in samples}
         self._pieces = {

@@ -9,6 +9,8 @@ from gravbench.scorers.contract import Metric
 
 TEXT, FORMULA, FORMULA_CDM = "text_block_Edit_dist", "display_formula_Edit_dist", "display_formula_CDM"
 TEDS, TEDS_S, ORDER = "table_TEDS", "table_TEDS_structure_only", "reading_order_Edit_dist"
+SCORER = "omnidocbench-1.6"
+"""The scorer's name in the manifest of a suite."""
 OVERALL = "overall"
 
 METRICS = (

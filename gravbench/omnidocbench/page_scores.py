@@ -20,6 +20,7 @@ from gravbench.omnidocbench.metric_table import (
     METRICS,
     ORDER,
     OVERALL,
+    SCORER,
     TEDS,
     TEDS_S,
     TEXT,
@@ -47,7 +48,7 @@ class OmniDocBenchScorer(Scorer):
     """
 
     cdm: Cdm | None = None
-    name: str = field(default="omnidocbench-1.6", init=False)
+    name: str = field(default=SCORER, init=False)
     metrics = METRICS
 
     def score(self, sample: Sample, answers: Sequence[Answer]) -> list[list[Score]]:

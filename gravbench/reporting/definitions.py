@@ -12,7 +12,7 @@ from typing import Literal
 
 from gravbench.analysis.loaded import run_data
 from gravbench.analysis.quality import metric_rows
-from gravbench.omnidocbench.metric_table import OVERALL
+from gravbench.omnidocbench.metric_table import OVERALL, SCORER
 from gravbench.records import Record
 from gravbench.reporting.charts import Named, any_batch
 from gravbench.reporting.document import ReportDocument
@@ -243,7 +243,7 @@ def our_figure(named: Named | None, key: OursKey | None) -> str:
 
 def _overall(named: Named) -> str:
     level = named.part.levels.get(OVERALL)
-    if level is None or not str(named.run.identity.get("suite", "")).startswith("omnidoc"):
+    if level is None or SCORER not in str(named.run.identity.get("scorer")).split("+"):
         return NONE
     data = run_data(named.run.protocol)
     if data is None:

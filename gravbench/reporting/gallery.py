@@ -17,7 +17,7 @@ from gravbench.analysis.speed import decode_ns
 from gravbench.analysis.stages import whole_ns
 from gravbench.arms import identity_base
 from gravbench.errors import DataError
-from gravbench.imaging import MAX_PIXELS, read_bounded
+from gravbench.imaging import decode_preview, read_bounded
 from gravbench.records import joined_rounds
 from gravbench.reporting.document import Answer, GallerySample
 
@@ -38,26 +38,30 @@ class Thumbnail:
     note: str | None = None
 
 
-def thumbnails(paths: Sequence[str], *, budget: int, threads: int = 2) -> list[Thumbnail]:
-    """One each, in order, of at most `budget / len(paths)` bytes; the side shrinks until it fits."""
-    share = min(LARGEST, budget // max(1, len(paths)))
+def thumbnails(sources: Sequence[SampleSource], *, budget: int, threads: int = 2) -> list[Thumbnail]:
+    """One each, in order, of at most `budget / len(sources)` bytes; the side shrinks until it fits."""
+    share = min(LARGEST, budget // max(1, len(sources)))
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda path: thumbnail(Path(path), limit=share), paths))
+        return list(
+            pool.map(
+                lambda one: thumbnail(Path(str(one.image_path)), limit=share, annotated=one.annotated),
+                sources,
+            )
+        )
 
 
-def thumbnail(path: Path, *, limit: int) -> Thumbnail:
-    """WebP of the largest of `SIDES` that fits `limit` bytes; the smallest is kept even when it does not."""
+def thumbnail(path: Path, *, limit: int, annotated: tuple[float, float] | None = None) -> Thumbnail:
+    """WebP of the largest of `SIDES` that fits `limit` bytes; the smallest is kept even when it does not.
+
+    The image stands as the run read it: `annotated` is the size that a page's annotation states.
+    """
     sides = [side for side in SIDES if side * side * BYTES_A_PIXEL <= limit] or list(SIDES[-1:])
     try:
-        with Image.open(io.BytesIO(read_bounded(path))) as opened:
-            wh = opened.size
-            if wh[0] * wh[1] > MAX_PIXELS:
-                return Thumbnail(address=None, wh=wh, note=f"not shown: {wh[0]} x {wh[1]} pixels")
-            opened.draft("RGB", (sides[0], sides[0]))
-            image = opened.convert("RGB")
-    except (DataError, OSError, ValueError, SyntaxError, MemoryError) as fault:
-        reason = fault.message if isinstance(fault, DataError) else f"cannot be decoded ({fault})"
-        return Thumbnail(address=None, wh=None, note=f"not shown: {path.name}: {reason}")
+        data = read_bounded(path)
+        image, wh = decode_preview(data, path.name, side=sides[0], annotated=annotated)
+    except DataError as fault:
+        return Thumbnail(address=None, wh=None, note=f"not shown: {path.name}: {fault.message}")
+    image = image.convert("RGB")
     image.thumbnail((sides[0], sides[0]), Image.Resampling.BOX)
     data = b""
     for side in sides:
@@ -83,6 +87,8 @@ class SampleSource:
     image_path: str | None
     reference: str | None
     categories: Mapping[str, str]
+    annotated: tuple[float, float] | None = None
+    """Width and height that a page's annotation states: a turned image stands turned if it then has them."""
 
 
 def gallery_of(runs: Sequence[LoadedRun], sources: Mapping[str, SampleSource]) -> tuple[GallerySample, ...]:
@@ -92,14 +98,9 @@ def gallery_of(runs: Sequence[LoadedRun], sources: Mapping[str, SampleSource]) -
         for unit in run.units:
             units.setdefault((unit.sample_id, unit.rep), []).append((number, unit))
     ids = sorted({sample_id for sample_id, _ in units})
-    pictured = [(i, path) for i in ids if i in sources and (path := sources[i].image_path) is not None]
-    pictures = dict(
-        zip(
-            [i for i, _ in pictured],
-            thumbnails([path for _, path in pictured], budget=PICTURE_BYTES),
-            strict=True,
-        )
-    )
+    pictured = [i for i in ids if i in sources and sources[i].image_path is not None]
+    found_pictures = thumbnails([sources[i] for i in pictured], budget=PICTURE_BYTES)
+    pictures = dict(zip(pictured, found_pictures, strict=True))
     return tuple(
         _sample(sample_id, rep, found, runs, sources.get(sample_id), pictures.get(sample_id))
         for (sample_id, rep), found in sorted(units.items())

@@ -1,22 +1,25 @@
 """Drawing, packing, pictures, published figures and the published folder."""
 
+import base64
+import io
 from pathlib import Path
 
 import pytest
 from lxml import etree
 from matplotlib.colors import to_rgb
-from PIL import Image
+from PIL import ExifTags, Image
 from pydantic import JsonValue
 from report_support import plain_document
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.quality import QualityDifference, QualityLevel
 from gravbench.errors import DataError, UsageError
+from gravbench.imaging import load_image
 from gravbench.omnidocbench.metric_table import OVERALL
 from gravbench.reporting import plots
 from gravbench.reporting.charts import Line, Named, Waterfall
 from gravbench.reporting.definitions import our_figure, published_figures
-from gravbench.reporting.gallery import thumbnail, thumbnails
+from gravbench.reporting.gallery import SampleSource, thumbnail, thumbnails
 from gravbench.reporting.gallery_pack import packed, unpacked
 from gravbench.reporting.html import TEMPLATES
 from gravbench.reporting.publication import list_text, publish_report, published_folder, read_document
@@ -114,11 +117,27 @@ def test_nothing_is_tinted_without_an_interval() -> None:
 def test_pictures_fit_their_share(tmp_path: Path) -> None:
     path = tmp_path / "page.png"
     Image.effect_noise((1200, 1600), 40).save(path)
-    (small,) = thumbnails([str(path)], budget=4_000)
+    source = SampleSource(image_path=str(path), reference=None, categories={})
+    (small,) = thumbnails([source], budget=4_000)
     assert small.address is not None
     assert small.address.startswith("data:image/webp;base64,")
     assert small.wh == (1200, 1600)
     assert len(small.address) < len(thumbnail(path, limit=60_000).address or "")
+
+
+def test_a_picture_stands_as_the_run_read_it(tmp_path: Path) -> None:
+    """A JPEG that lies on its side: turned, but for a page whose annotation was made of it as it lies."""
+    path, exif = tmp_path / "lying.jpg", Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    Image.new("L", (1600, 800), 255).save(path, exif=exif)
+    for annotated in (None, (800, 1600), (1600, 800)):
+        shown = thumbnail(path, limit=4_000, annotated=annotated)
+        read = load_image(path, annotated=annotated).size
+        assert shown.address is not None
+        data = base64.b64decode(shown.address.partition(",")[2])
+        width, height = Image.open(io.BytesIO(data)).size
+        assert (shown.wh, width > height) == (read, read[0] > read[1])
+    assert load_image(path, annotated=(1600, 800)).size == (1600, 800)
 
 
 def test_a_broken_picture_is_a_note(tmp_path: Path) -> None:
@@ -129,23 +148,23 @@ def test_a_broken_picture_is_a_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suite", "data", "shown"),
+    ("scorer", "data", "shown"),
     [
-        ("omnidoc16", {"partial": False, "pages_in_run": 1651}, "61.00"),
-        ("omnidoc16", {"partial": True, "pages_in_run": 6}, "– (not comparable: this copy)"),
-        ("omnidoc16-hard", {"partial": False, "pages_in_run": 296}, "– (not comparable: 296 of 1,651 pages)"),
-        ("omnidoc16", None, "– (the run does not say which pages it read)"),
-        ("pages-mini", {"partial": False, "pages_in_run": 1651}, "–"),
+        ("omnidocbench-1.6", {"partial": False, "pages_in_run": 1651}, "61.00"),
+        ("crops+omnidocbench-1.6", {"partial": True, "pages_in_run": 6}, "– (not comparable: this copy)"),
+        ("omnidocbench-1.6", {"partial": False, "pages_in_run": 9}, "– (not comparable: 9 of 1,651 pages)"),
+        ("omnidocbench-1.6", None, "– (the run does not say which pages it read)"),
+        ("another", {"partial": False, "pages_in_run": 1651}, "–"),
     ],
 )
 def test_no_overall_stands_beside_1651_pages_unless_it_is_over_them(
-    suite: str, data: dict[str, JsonValue] | None, shown: str
+    scorer: str, data: dict[str, JsonValue] | None, shown: str
 ) -> None:
     (run,) = plain_document().runs
     protocol: dict[str, JsonValue] = {
         "data": None if data is None else {"label": "this copy", "drifted": False, **data}
     }
-    run = run.model_copy(update={"identity": {"suite": suite}, "protocol": protocol})
+    run = run.model_copy(update={"identity": {"scorer": scorer}, "protocol": protocol})
     level = QualityLevel(points=Interval(value=61.0, low=None, high=None), n=6)
     part = run.arms[1].model_copy(update={"levels": {OVERALL: level}})
     named = Named(label="selfspec", run=run, part=part, arm=run.analysis.arms[1])
