@@ -49,7 +49,7 @@ def omnidoc(
     ] = None,
     no_cdm: Annotated[bool, typer.Option("--no-cdm", help="Leave CDM out, and with it Overall.")] = False,
     cache: Annotated[
-        Path | None, typer.Option("--cache", help="Folder for rendered formulas (the user's cache).")
+        Path | None, typer.Option("--cache", help="Folder for rendered formulas and converted tables.")
     ] = None,
     pages: Annotated[
         list[str] | None,
@@ -60,12 +60,12 @@ def omnidoc(
         typer.Option("--where", metavar="NAME=VALUE", help="Only pages with this attribute value."),
     ] = None,
     match: Annotated[
-        str, typer.Option("--match", help="Matching method; quick_match is the only one.")
+        str, typer.Option("--match", help="quick_match, or simple_match, whose digits nothing verifies.")
     ] = "quick_match",
     max_errors: Annotated[
-        float,
-        typer.Option("--max-errors", min=0.0, max=1.0, help="Share of pages without a readable prediction."),
-    ] = 0.01,
+        str,
+        typer.Option("--max-errors", help="Pages without a readable prediction: 1%, 0.01 or a number."),
+    ] = "1%",
 ) -> None:
     """Score a folder of Markdown files by the official OmniDocBench v1.6 rules.
 
@@ -83,19 +83,29 @@ def omnidoc(
         write_result,
         write_tables,
     )
+    from gravbench.omnidocbench.result_cache import default_cache_dir
+    from gravbench.options import parse_error_limit
 
     refuse_method(match)
+    limit = parse_error_limit(max_errors)
     if out is not None:
         write_result(out, None)
     processes = jobs or _usable_cpus()
 
     def cdm() -> Cdm:
-        from gravbench.omnidocbench.cdm import default_cache_dir
         from gravbench.omnidocbench.cdm.rows import find_cdm
 
         return find_cdm(cache or default_cache_dir(), workers=processes)
 
-    options = ScoreOptions(gt, predictions, processes, tuple(pages or ()), parsed_where(where or ()))
+    options = ScoreOptions(
+        gt,
+        predictions,
+        processes,
+        tuple(pages or ()),
+        parsed_where(where or ()),
+        match=match,
+        latex_cache=(cache or default_cache_dir().parent) / "latexml",
+    )
     document = run_scoring(options, cdm=None if no_cdm else cdm, quiet=False)
     if out is not None:
         write_result(out, document)
@@ -109,7 +119,7 @@ def omnidoc(
         sys.stdout.buffer.write(encode(shown))
     else:
         print_report(document, tables)
-    refuse_too_many_errors(document, max_errors)
+    refuse_too_many_errors(document, limit)
 
 
 def verify_scorer(
@@ -123,7 +133,8 @@ def verify_scorer(
 ) -> None:
     """Check the scorers against recorded results of the official OmniDocBench or olmOCR-Bench.
 
-    Exits 1 on any difference. A folder of the first may hold one of the second, named olmocr.
+    Tree distances of small tables are checked against apted and zss as well. Exits 1 on any difference. A
+    folder of the first may hold one of the second, named olmocr.
     """
     from gravbench.cli.omnidoc_report import print_verification
     from gravbench.olmocr.verification import holds_olmocr_results, verify_olmocr

@@ -18,6 +18,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm import CdmResult
     from gravbench.omnidocbench.cdm.rows import Cdm
+    from gravbench.options import ErrorLimit
     from gravbench.recorded_results import KindReport
 
 from gravbench.cli.output import write_output
@@ -25,7 +26,9 @@ from gravbench.errors import NotComparableError, UsageError
 from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, encode
 from gravbench.omnidocbench.evaluation import CdmPair, evaluate
 from gravbench.omnidocbench.ground_truth import chosen_pages, read_annotations, read_pages
+from gravbench.omnidocbench.matching.quick_match import MATCH_METHODS, QUICK_MATCH
 from gravbench.omnidocbench.metric_table import FORMULA, METRICS
+from gravbench.omnidocbench.page_scorer import ScorerSetup
 from gravbench.omnidocbench.result_tables import (
     ResultTable,
     as_csv,
@@ -53,6 +56,9 @@ class ScoreOptions:
     jobs: int
     globs: Sequence[str] = ()
     where: Mapping[str, str] = field(default_factory=dict)
+    match: str = QUICK_MATCH
+    latex_cache: Path | None = None
+    """Where LaTeX tables that were converted are kept."""
 
 
 def run_scoring(
@@ -76,6 +82,7 @@ def run_scoring(
         evaluation = evaluate(
             pages,
             options.predictions,
+            setup=ScorerSetup(options.match, options.latex_cache),
             jobs=options.jobs,
             cdm_scorer=_nothing if no_formula else cdm.score if cdm and cdm.status.available else None,
             progress=progress.stage("scoring pages"),
@@ -161,21 +168,21 @@ def parsed_where(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def refuse_method(name: str) -> None:
-    """The official `no_split` is broken in v1.6; nothing here verifies `simple_match`."""
-    if name != "quick_match":
-        why = {"no_split": "it is broken in the official v1.6", "simple_match": "it is not verified here"}
+    """`UsageError` unless it can be scored: the official `no_split` is broken in v1.6."""
+    if name not in MATCH_METHODS:
+        why = "it is broken in the official v1.6" if name == "no_split" else "no such method"
         raise UsageError(
-            f"--match {name}: {why.get(name, 'no such method')}",
+            f"--match {name}: {why}, expected {' or '.join(MATCH_METHODS)}",
             hint="Use quick_match, the official default.",
         )
 
 
-def refuse_too_many_errors(document: Mapping[str, Any], max_errors: float) -> None:
+def refuse_too_many_errors(document: Mapping[str, Any], limit: ErrorLimit) -> None:
     """Exit code 3 where more pages than allowed were not scored as given."""
     lost, pages = document["pages_not_scored_as_given"], document["pages"]
-    if lost > max_errors * pages:
+    if limit.exceeded(lost, pages):
         raise NotComparableError(
-            f"{lost} of {pages} pages have no readable prediction, --max-errors {max_errors:g} allows fewer",
+            f"{lost} of {pages} pages have no readable prediction, --max-errors {limit} allows fewer",
             hint="Add the missing files, or allow more with --max-errors.",
         )
 
@@ -252,6 +259,9 @@ def report_notes(document: Mapping[str, Any]) -> list[str]:
     else:
         exact, board = summary["overall_notebook"], summary["overall_leaderboard"]
         notes = [f"Overall {exact:.4f} unrounded, {board:.3f} from rounded parts as on the leaderboard."]
+    method = document["scorer"]["match_method"]
+    if method != QUICK_MATCH:
+        notes.append(f"Matched by {method}: not comparable with published numbers.")
     notes += _cdm_notes(document.get("cdm"))
     notes += missing_notes(document)
     latex = document["latex_tables"]

@@ -16,6 +16,7 @@ from gravbench.omnidocbench.aggregate import (
     page_labels,
 )
 from gravbench.omnidocbench.evaluation import Evaluation
+from gravbench.omnidocbench.matching.quick_match import QUICK_MATCH
 from gravbench.omnidocbench.metric_table import METRICS
 from gravbench.omnidocbench.page_scores import notes_of, scores_of
 from gravbench.scorers.contract import Note
@@ -31,13 +32,19 @@ SUMMARY_METRICS = (
 """Leaderboard name, element, path to the value, factor of the leaderboard's scale."""
 
 
-def signatures() -> dict[str, str]:
+def signatures(match: str = QUICK_MATCH) -> dict[str, str]:
     """Metric -> every choice that can move it."""
+    if match != QUICK_MATCH:
+        return {name: f"{value}|match:{_method(match)}" for name, value in signatures().items()}
     return {
         **{metric.name: metric.signature for metric in METRICS},
         "table_Edit_dist": TABLE_SIGNATURE,
         "surplus": repetition.SIGNATURE,
     }
+
+
+def _method(match: str) -> str:
+    return match if match == QUICK_MATCH else f"{match} (unverified)"
 
 
 def _value(scores: Mapping[str, ElementScores], element: str, path: tuple[str, ...]) -> float | None:
@@ -131,8 +138,8 @@ def build_document(evaluation: Evaluation, *, inputs: Mapping[str, str]) -> dict
         "schema": SCHEMA,
         "scorer": {
             "follows": "OmniDocBench 1.6.0",
-            "match_method": "quick_match",
-            "signatures": signatures(),
+            "match_method": _method(evaluation.match),
+            "signatures": signatures(evaluation.match),
         },
         "inputs": dict(inputs),
         "pages": len(evaluation.pages),

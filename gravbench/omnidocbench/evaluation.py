@@ -15,7 +15,8 @@ from gravbench.errors import DataError
 from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
 from gravbench.omnidocbench.ground_truth import Page
 from gravbench.omnidocbench.matching.lines import Row
-from gravbench.omnidocbench.page_scorer import PageResult, PageScorer
+from gravbench.omnidocbench.matching.quick_match import QUICK_MATCH
+from gravbench.omnidocbench.page_scorer import QUICK, PageResult, PageScorer, ScorerSetup
 
 if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm import CdmResult
@@ -46,6 +47,7 @@ class Evaluation:
     results: tuple[PageResult, ...]
     without_prediction: tuple[str, ...]
     cdm_scored: bool
+    match: str = QUICK_MATCH
     files: FoundFiles = field(default_factory=lambda: FoundFiles(()))
     outcomes: Mapping[int, CdmResult] = field(default_factory=dict)
     """CDM of the formula rows that have a reason, by `id` of the row."""
@@ -76,8 +78,9 @@ def _score_files(scorer: PageScorer, pages: Sequence[Page], files: Sequence[Path
     return scored
 
 
-def _score_task(task: tuple[Sequence[Page], Sequence[Path | None]]) -> list[PageResult]:
-    return _score_files(PageScorer(), *task)
+def _score_task(task: tuple[ScorerSetup, Sequence[Page], Sequence[Path | None]]) -> list[PageResult]:
+    setup, pages, files = task
+    return _score_files(PageScorer(setup), pages, files)
 
 
 def _tasks(count: int) -> Iterator[slice]:
@@ -86,7 +89,12 @@ def _tasks(count: int) -> Iterator[slice]:
 
 
 def score_pages(
-    pages: Sequence[Page], files: Sequence[Path | None], *, jobs: int, progress: Progress | None = None
+    pages: Sequence[Page],
+    files: Sequence[Path | None],
+    *,
+    jobs: int,
+    setup: ScorerSetup = QUICK,
+    progress: Progress | None = None,
 ) -> list[PageResult]:
     """Results in page order. Jobs are processes; the results do not depend on their number."""
     jobs = max(1, min(jobs, len(pages) // PAGES_PER_JOB))
@@ -101,14 +109,14 @@ def score_pages(
             progress(done, len(pages))
 
     if jobs == 1:
-        scorer = PageScorer()
+        scorer = PageScorer(setup)
         for part in _tasks(len(pages)):
             finish(part, _score_files(scorer, pages[part], files[part]))
     else:
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            running = {
-                pool.submit(_score_task, (pages[part], files[part])): part for part in _tasks(len(pages))
-            }
+            running = {}
+            for part in _tasks(len(pages)):
+                running[pool.submit(_score_task, (setup, pages[part], files[part]))] = part
             try:
                 for future in as_completed(running):
                     finish(running[future], future.result())
@@ -139,20 +147,22 @@ def evaluate(
     predictions: Path,
     *,
     jobs: int = 1,
+    setup: ScorerSetup = QUICK,
     cdm_scorer: CdmScorer | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Score a folder of predictions. Without `cdm_scorer` there is no CDM and so no Overall."""
     found = find_predictions(predictions, pages)
     files = list(found.paths)
-    results = score_pages(pages, files, jobs=jobs, progress=progress)
+    results = score_pages(pages, files, jobs=jobs, setup=setup, progress=progress)
     outcomes: dict[int, CdmResult] = {}
     if cdm_scorer:
         rows = [row for result in results for row in result.formulas]
         scored = add_cdm(rows, cdm_scorer)
         outcomes = {id(row): result for row, result in zip(rows, scored, strict=True) if result.reason}
     missing = tuple(page.image for page, file in zip(pages, files, strict=True) if file is None)
-    return Evaluation(tuple(pages), tuple(results), missing, cdm_scorer is not None, found, outcomes)
+    scored_cdm = cdm_scorer is not None
+    return Evaluation(tuple(pages), tuple(results), missing, scored_cdm, setup.match, found, outcomes)
 
 
 @dataclass(frozen=True, slots=True)

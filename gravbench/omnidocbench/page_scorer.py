@@ -8,23 +8,23 @@ share one interpreter (13 threads by default) and machines differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from gravbench.errors import DataError, GravbenchError
+from gravbench.errors import GravbenchError
 from gravbench.metrics.edit_distance import edit_distance
 from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
-from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.table_markup import RefusedMarkupError
-from gravbench.metrics.teds import TedsResult, teds_pair
+from gravbench.metrics.teds import TedsResult
 from gravbench.omnidocbench.formulas.assignments import RESCUED, candidate_pool
 from gravbench.omnidocbench.formulas.matrices import matrix_variants
 from gravbench.omnidocbench.formulas.stage import FormulaStage
 from gravbench.omnidocbench.ground_truth import FORMULA, TEXT_CATEGORIES, Element, Page
 from gravbench.omnidocbench.markdown.blocks import PredictionCrashError
 from gravbench.omnidocbench.markdown.candidates import collapse, sanitized
-from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
+from gravbench.omnidocbench.markdown.items import Converters, extract_items
 from gravbench.omnidocbench.matching.lines import (
     IGNORED_CATEGORIES,
     OrderRow,
@@ -38,11 +38,16 @@ from gravbench.omnidocbench.matching.lines import (
     truth_items,
     truth_lines,
 )
-from gravbench.omnidocbench.matching.quick_match import quick_match
+from gravbench.omnidocbench.matching.quick_match import (
+    QUICK_MATCH,
+    SIMPLE_MATCH,
+    quick_match,
+    simple_match,
+)
 from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
 from gravbench.omnidocbench.matching.span_repair import compare_mixed_as_text, repair_spans
-from gravbench.omnidocbench.tables.latex import Conversion, convert_latex_table, latex_to_html
-from gravbench.omnidocbench.tables.match import TableRow, match_tables
+from gravbench.omnidocbench.tables.latex import Conversion, LatexTables
+from gravbench.omnidocbench.tables.match import score_tables, table_texts
 from gravbench.omnidocbench.tables.pipe import convert_pipe_tables
 from gravbench.omnidocbench.text import Normalizer, clean
 
@@ -85,87 +90,6 @@ class PageResult:
     """The prediction file could not be read; the page is scored as empty."""
     internal_error: bool = False
     """`crash` is an error of this scorer: exception, place and text."""
-
-
-def _table_candidates(items: Mapping[str, Sequence[Item]]) -> list[dict[str, object]]:
-    """Predicted tables for matching; LaTeX that could not be converted stays as an empty table."""
-    tables = [(item, item.content) for item in items.get("html_table", ())]
-    tables += [(item, "") for item in items.get("latex_table", ())]
-    return [
-        {
-            "content": content,
-            "position": [item.start, item.end],
-            "category_type": "html_table",
-            "fine_category_type": item.fine,
-        }
-        for item, content in tables
-    ]
-
-
-def _table_texts(items: Mapping[str, Sequence[Item]]) -> list[str]:
-    return [item.content for name in ("html_table", "latex_table") for item in items.get(name, ())]
-
-
-def _table_row(found: TableRow, image: str) -> tuple[Row, TedsResult]:
-    norm_gt = normalize_html_table(found.gt)
-    norm_pred = normalize_html_table(found.pred)
-    row = Row(
-        gt_idx=(found.gt_idx,),
-        pred_idx=() if found.pred_idx is None else (found.pred_idx,),
-        gt=found.gt,
-        pred=found.pred,
-        norm_gt=norm_gt,
-        norm_pred=norm_pred,
-        gt_position=(found.gt_position,),
-        pred_position=found.pred_position,
-        gt_category=found.gt_category_type,
-        pred_category=found.pred_category_type or "",
-        gt_attribute=(found.gt_attribute,),
-        distance=found.edit,
-        image=image,
-    )
-    teds = teds_pair(*row.compared)
-    row.metric = {"TEDS": teds.teds, "TEDS_structure_only": teds.teds_s}
-    return row, teds
-
-
-def _match_tables(
-    page: Page, items: Mapping[str, Sequence[Item]]
-) -> tuple[list[Row], list[ClockLimit], list[str]]:
-    """Table rows, clock limits, and pairs the official scorer fails on."""
-    if not page.tables:
-        return [], [], []
-    candidates = _table_candidates(items)
-    truth = [
-        {"html": table.content, "order": table.order, "attribute": table.attribute, "category_type": "table"}
-        for table in page.tables
-    ]
-    for table in page.tables:
-        _refuse_unreadable(page, table)
-    found = match_tables(truth, candidates)
-    if not found and not any(table["content"] for table in candidates):
-        place = page.tables[0].index
-        raise DataError(
-            f"page {page.index} ({page.image}): layout_dets[{place}].html is empty, as is that of every "
-            "table of the page, expected HTML of at least one",
-            hint="The official scorer fails on this page; fill in the html or mark the tables as ignored.",
-        )
-    scored = [_table_row(row, page.image) for row in found]
-    limits = [limit for row, teds in scored for limit in teds_limits(page.image, row.gt_idx[0], teds)]
-    errors = [f"table {row.gt_idx[0]}: {teds.raises}" for row, teds in scored if teds.raises]
-    return [row for row, _ in scored], limits, errors
-
-
-def _refuse_unreadable(page: Page, table: Element) -> None:
-    """`DataError` for a ground-truth table that no parser takes."""
-    try:
-        if "<![" in table.content or "&#" in table.content:
-            normalize_html_table(table.content)
-    except RefusedMarkupError as error:
-        raise DataError(
-            f"page {page.index} ({page.image}): layout_dets[{table.index}].html: {error}",
-            hint="The official scorer fails on this page; correct the html or mark the table as ignored.",
-        ) from error
 
 
 def _attach_cdm_fields(row: Row) -> None:
@@ -271,12 +195,26 @@ def _unmatched(page: Page, reason: str) -> PageResult:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ScorerSetup:
+    """What a user may choose of the page scorer."""
+
+    match: str = QUICK_MATCH
+    latex_cache: Path | None = None
+    """Folder where converted LaTeX tables are kept; None: for this process only."""
+
+
+QUICK = ScorerSetup()
+
+
 class PageScorer:
     """Scores pages one after the other; remembers normalised texts, nothing of a page's result."""
 
-    def __init__(self) -> None:
+    def __init__(self, setup: ScorerSetup = QUICK) -> None:
         self._normalizer = Normalizer()
-        self.converters = Converters(self._normalizer.plain, latex_to_html, convert_pipe_tables)
+        self._latex = LatexTables(setup.latex_cache)
+        self._match = simple_match if setup.match == SIMPLE_MATCH else quick_match
+        self.converters = Converters(self._normalizer.plain, self._latex.html, convert_pipe_tables)
         self._at = "page"
 
     def score(self, page: Page, markdown: str | None, *, crash: str | None = None) -> PageResult:
@@ -313,7 +251,7 @@ class PageScorer:
         lines = predicted_lines(
             split_predictions([predicted(item) for item in inline_last(mixed)]), self._normalizer
         )
-        match = quick_match(truth_lines(truth_items(page.mixed), self._normalizer), lines, page.image)
+        match = self._match(truth_lines(truth_items(page.mixed), self._normalizer), lines, page.image)
         matched = {number for row in match.rows for number in row.pred_idx}
         for row in match.rows:
             compare_mixed_as_text(row, self._normalizer)
@@ -327,7 +265,8 @@ class PageScorer:
         for row in formulas:
             _attach_cdm_fields(row)
         self._at = "tables"
-        tables, table_limits, errors = _match_tables(page, items)
+        scored = score_tables(page, items)
+        tables = [row for row, _ in scored]
         self._at = "page"
         used = {number for row in tables for number in row.pred_idx}
         order = _order_row([*text, *formulas, *tables], page.image)
@@ -350,14 +289,17 @@ class PageScorer:
                 lines,
                 matched,
                 best.sources if best else set(),
-                [(table, number in used) for number, table in enumerate(_table_texts(items))],
+                [(table, number in used) for number, table in enumerate(table_texts(items))],
             ),
             repetition=find_repetition(markdown),
             latex_tables=len(latex),
             unconverted_latex_tables=len(items.get("latex_table", ())),
-            unconverted=tuple(convert_latex_table(item.content) for item in items.get("latex_table", ())),
-            clock_limits=(*matching_limits(page.image, windows, searched=searched), *table_limits),
-            errors=tuple(errors),
+            unconverted=tuple(self._latex.convert(item.content) for item in items.get("latex_table", ())),
+            clock_limits=(
+                *matching_limits(page.image, windows, searched=searched),
+                *(limit for row, teds in scored for limit in teds_limits(page.image, row.gt_idx[0], teds)),
+            ),
+            errors=tuple(f"table {row.gt_idx[0]}: {teds.raises}" for row, teds in scored if teds.raises),
             crash=crash,
         )
 

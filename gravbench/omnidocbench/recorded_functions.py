@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from rapidfuzz.distance import Levenshtein
 
 from gravbench.metrics.edit_distance import normalized_distance
 from gravbench.metrics.table_html import normalize_html_table, table_text_lines
+from gravbench.metrics.table_tree import find_table
 from gravbench.metrics.teds import teds_pair
 from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
 from gravbench.omnidocbench.formulas.split import rewrite_logic_cases, split_formula
 from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
 from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
-from gravbench.omnidocbench.tables.latex import latex_to_html
+from gravbench.omnidocbench.tables.latex import LatexTables
 from gravbench.omnidocbench.tables.match import match_tables
 from gravbench.omnidocbench.tables.pipe import convert_pipe_tables
 from gravbench.omnidocbench.text import Normalizer
@@ -20,6 +24,7 @@ from gravbench.omnidocbench.text import Normalizer
 Case = Mapping[str, Any]
 Check = Callable[[Case, Normalizer], dict[str, Any]]
 
+_LATEX = LatexTables()
 GT_ORDER = 4
 PRED_START = 10
 """Order and position that the formula_split cases begin at."""
@@ -83,7 +88,7 @@ def _item_record(item: Item) -> dict[str, Any]:
 
 
 def check_extraction(case: Case, normalizer: Normalizer) -> dict[str, Any]:
-    converters = Converters(normalizer.plain, latex_to_html, convert_pipe_tables)
+    converters = Converters(normalizer.plain, _LATEX.html, convert_pipe_tables)
     items = extract_items(case["pred"], converters)
     return {"items": {name: [_item_record(item) for item in found] for name, found in items.items()}}
 
@@ -126,7 +131,7 @@ def check_teds(case: Case, normalizer: Normalizer) -> dict[str, Any]:
 
 def check_latex_table(case: Case, normalizer: Normalizer) -> dict[str, Any]:
     del normalizer
-    html = latex_to_html(case["pred"])
+    html = _LATEX.html(case["pred"])
     again = normalize_html_table(html)
     norm_gt = normalize_html_table(case["gt"])
     teds = teds_pair(norm_gt or case["gt"], again or html)
@@ -157,3 +162,79 @@ def needs_latexml(case: Case) -> bool:
     return case["kind"] == "md_extract" and (
         "\\begin{tabular}" in case["pred"] or "\\begin{table}" in case["pred"]
     )
+
+
+MAX_TREE_CASES = 20
+MAX_TREE_PAIRS = 400
+"""Pairs of nodes: the oracles are pure Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a table's tree as the official scorer builds it."""
+
+    label: tuple[str, int, int]
+    """Tag, colspan, rowspan."""
+    content: tuple[str, ...] = ()
+    children: tuple[_Node, ...] = ()
+
+
+def _cell_tokens(element: Any) -> list[str]:
+    """Characters and tags in a cell; `unk` stays open and what follows an inner td is lost, officially."""
+    tokens = [*(element.text or "")]
+    for child in element:
+        closing = [] if child.tag == "unk" else [f"</{child.tag}>"]
+        tail = "" if child.tag == "td" else child.tail or ""
+        tokens += [f"<{child.tag}>", *_cell_tokens(child), *closing, *tail]
+    return tokens
+
+
+def _node(element: Any, *, structure_only: bool) -> _Node:
+    if element.tag == "td":
+        label = ("td", int(element.get("colspan", "1")), int(element.get("rowspan", "1")))
+        return _Node(label, () if structure_only else tuple(_cell_tokens(element)))
+    children = tuple(_node(child, structure_only=structure_only) for child in element)
+    return _Node((element.tag, 0, 0), (), children)
+
+
+def _renaming(first: _Node, second: _Node) -> float:
+    if first.label != second.label:
+        return 1.0
+    longer = max(len(first.content), len(second.content))
+    return Levenshtein.distance(first.content, second.content) / longer if longer else 0.0
+
+
+def tree_differences(case: Case) -> list[str] | None:
+    """TEDS and TEDS-S of a table case by apted and by zss, where they differ from ours; None: not comparable.
+
+    Left out are pairs that score without a tree, and large ones.
+    """
+    from apted import APTED, Config
+    from zss import distance as zss_distance
+
+    class Costs(Config):  # type: ignore[misc]
+        def rename(self, first: _Node, second: _Node) -> float:
+            return _renaming(first, second)
+
+    gt, pred = (normalize_html_table(case[side]) or case[side] for side in ("gt", "pred"))
+    ours = teds_pair(gt, pred)
+    if ours.raises or not 0 < ours.nodes_gt * ours.nodes_pred <= MAX_TREE_PAIRS:
+        return None
+    tables: list[Any] = [find_table(gt), find_table(pred)]
+    larger = max(
+        sum(isinstance(e.tag, str) for e in table.iter()) - 1 for table in tables if table is not None
+    )
+    lines = []
+    for name, value, structure_only in (("TEDS", ours.teds, False), ("TEDS-S", ours.teds_s, True)):
+        first, second = (_node(table, structure_only=structure_only) for table in tables)
+        found = {
+            "apted": APTED(first, second, Costs()).compute_edit_distance(),
+            "zss": zss_distance(first, second, lambda n: n.children, lambda _: 1, lambda _: 1, _renaming),
+        }
+        for oracle, distance in found.items():
+            if abs(1.0 - distance / larger - value) > TREE_TOLERANCE:
+                lines.append(f"{name}: {value} here, {1.0 - distance / larger} by {oracle}")
+    return lines
+
+
+TREE_TOLERANCE = 1e-9

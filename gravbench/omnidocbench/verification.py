@@ -1,7 +1,8 @@
 """verify-scorer: a folder of recorded official results, checked kind by kind.
 
 Layout: `function_cases.jsonl` (one case a line: id, kind, tag, gt, pred, expected) and `pages/` with
-`gt.json`, `pred/RUN.json` (file name -> Markdown) and `expected/RUN.json`.
+`gt.json`, `pred/RUN.json` (file name -> Markdown) and `expected/RUN.json`. Beside the recorded values, the
+tree distances of small tables are checked against apted and zss.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from gravbench.omnidocbench.evaluation import CdmScorer, Evaluation, add_cdm, na
 from gravbench.omnidocbench.formulas.matrices import matrix_variants
 from gravbench.omnidocbench.ground_truth import Page, read_annotations, read_pages
 from gravbench.omnidocbench.page_scorer import PageScorer
-from gravbench.omnidocbench.recorded_functions import CHECKS, needs_latexml
+from gravbench.omnidocbench.recorded_functions import (
+    CHECKS,
+    MAX_TREE_CASES,
+    needs_latexml,
+    tree_differences,
+)
 from gravbench.omnidocbench.tables.latex import latexml_available
 from gravbench.omnidocbench.text import Normalizer
 from gravbench.recorded_results import KindReport, differences, read_cases
@@ -86,6 +92,16 @@ def _check_function(
         report.add(case["id"], differences(case["expected"], check(case, normalizer), "expected"))
 
 
+def _check_trees(cases: Sequence[Mapping[str, Any]], reports: dict[str, KindReport]) -> None:
+    """Tree edit distances of the first small tables against apted and zss."""
+    checked = 0
+    for case in cases:
+        lines = tree_differences(case) if checked < MAX_TREE_CASES else None
+        if lines is not None:
+            checked += 1
+            reports.setdefault("table_trees (apted, zss)", KindReport()).add(case["id"], lines)
+
+
 def _uses_latex_tables(predictions: Mapping[str, str]) -> bool:
     return any("\\begin{tabular}" in text or "\\begin{table}" in text for text in predictions.values())
 
@@ -134,6 +150,7 @@ def verify(folder: Path, tools: Tools) -> dict[str, KindReport]:
             tools.cdm_scorer([spelling_of(case) for case in loaded if case["kind"] == "cdm"])
         for case in loaded:
             _check_function(case, tools, normalizer, reports)
+        _check_trees([case for case in loaded if case["kind"] == "table_teds"], reports)
     if pages.is_dir():
         _check_runs(pages, tools, reports)
     return reports

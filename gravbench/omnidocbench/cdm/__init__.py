@@ -6,7 +6,6 @@ one TeX run and one Ghostscript run, and nothing is rendered twice. Call `check_
 score.
 """
 
-from gravbench.omnidocbench.cdm.cache import default_cache_dir
 from gravbench.omnidocbench.cdm.score import (
     CdmPair,
     CdmResult,
@@ -16,6 +15,7 @@ from gravbench.omnidocbench.cdm.score import (
     signature,
 )
 from gravbench.omnidocbench.cdm.tools import DEBIAN_PACKAGES, Limits, find_tools, install_command
+from gravbench.omnidocbench.result_cache import default_cache_dir
 
 __all__ = [
     "DEBIAN_PACKAGES",

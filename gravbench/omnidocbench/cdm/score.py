@@ -16,7 +16,6 @@ from typing import Any
 import orjson
 
 from gravbench.errors import EngineError
-from gravbench.omnidocbench.cdm.cache import DEFAULT_MAX_BYTES, Cache, digest_key
 from gravbench.omnidocbench.cdm.match import Counts, Glyphs, match, visible
 from gravbench.omnidocbench.cdm.raster import Boxes
 from gravbench.omnidocbench.cdm.render import Engine, Rendering, Source, render
@@ -30,6 +29,7 @@ from gravbench.omnidocbench.cdm.tools import (
     missing_packages,
 )
 from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
+from gravbench.omnidocbench.result_cache import DEFAULT_MAX_BYTES, Cache, digest_key
 
 RECIPE = "2"
 """Raised whenever a score or a rendering can change; part of every cache key and of the signature."""

@@ -33,6 +33,7 @@ from gravbench.omnidocbench.matching.lines import (
 )
 from gravbench.omnidocbench.matching.merge_search import Merged, merge_predictions
 
+QUICK_MATCH, SIMPLE_MATCH = MATCH_METHODS = ("quick_match", "simple_match")
 FURNITURE = 0.25
 """An ignored truth line this close to a prediction takes it out of the pool."""
 ACCEPTED = 0.7
@@ -290,3 +291,21 @@ def quick_match(
     _attach(pool, pairs, unmatched)
     rows = _rows(pool, pairs, image) + _rows(furniture, furniture_pairs, image)
     return Match(rows, merged.official_windows, merged.searched)
+
+
+def simple_match(truth: TruthLines, predicted: PredictedLines, image: str) -> Match:
+    """Every truth line against the one prediction that a least-cost assignment gives it, however far apart.
+
+    The official method of that name, by its description: no values of it were recorded to check against.
+    """
+    distances = EditTable(truth.norm).distances(predicted.norm)
+    numbers = list(range(len(truth.norm)))
+    pool = _pool(truth, numbers, predicted, list(range(len(predicted.norm))), distances)
+    rows, columns = linear_sum_assignment(distances)
+    column_of = dict(zip(rows.tolist(), columns.tolist(), strict=True))
+    found = []
+    for number in numbers:
+        column = column_of.get(number)
+        lines, distance = ((), 1.0) if column is None else ((column,), float(distances[number, column]))
+        found.append(_row(pool, (number,), lines, distance, image))
+    return Match(found, 0)

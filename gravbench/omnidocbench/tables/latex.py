@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.metrics.table_html import normalize_html_table
+from gravbench.omnidocbench.result_cache import Cache, digest_key
 from gravbench.omnidocbench.text import is_broken_latex
 
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024
@@ -65,29 +66,51 @@ class Conversion:
     final: bool = True
 
 
-_known: dict[str, Conversion] = {}
 MAX_KNOWN = 4096
 
 
-def convert_latex_table(source: str) -> Conversion:
-    """The table of a LaTeX `source` in normal form, or the reason why it counts as an empty table.
+class LatexTables:
+    """Converts LaTeX tables and remembers them, with a folder also from run to run.
 
-    Refused are more than 8,000 characters, unbalanced braces and badly nested environments (as officially),
-    and commands that read or write files. What a missing program or a time limit prevents is tried again.
+    Only HTML is kept on disk, named by the table, the template and the installed program.
     """
-    if source not in _known:
-        found = _convert(source.strip())
-        if not found.final:
-            return found
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[source] = found
-    return _known[source]
 
+    def __init__(self, folder: Path | None = None) -> None:
+        self._known: dict[str, Conversion] = {}
+        self._disk = None if folder is None else Cache(folder)
 
-def latex_to_html(source: str) -> str:
-    """HTML of `convert_latex_table`; empty without."""
-    return convert_latex_table(source).html
+    def convert(self, source: str) -> Conversion:
+        """The table of a LaTeX `source` in normal form, or the reason why it counts as an empty table.
+
+        Refused are more than 8,000 characters, unbalanced braces and badly nested environments (as
+        officially), and commands that read or write files. What a missing program or a time limit prevents
+        is tried again.
+        """
+        if source not in self._known:
+            found = self._stored(source.strip())
+            if not found.final:
+                return found
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[source] = found
+        return self._known[source]
+
+    def html(self, source: str) -> str:
+        """HTML of `convert`; empty without."""
+        return self.convert(source).html
+
+    def _stored(self, source: str) -> Conversion:
+        program = shutil.which("latexmlc")
+        if self._disk is None or program is None:
+            return _convert(source)
+        found = Path(program).resolve().stat()
+        key = digest_key("latexml", f"{program} {found.st_size} {found.st_mtime_ns}", _TEMPLATE, source)
+        if (content := self._disk.get(key)) is not None:
+            return Conversion(content.decode())
+        made = _convert(source)
+        if made.html:
+            self._disk.put(key, made.html.encode("utf-8", "replace"))
+        return made
 
 
 def _convert(source: str) -> Conversion:

@@ -13,8 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
+from gravbench.errors import DataError
 from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.metrics.table_html import normalize_html_table
+from gravbench.metrics.table_markup import RefusedMarkupError
+from gravbench.metrics.teds import TedsResult, teds_pair
+from gravbench.omnidocbench.ground_truth import Element, Page
+from gravbench.omnidocbench.markdown.items import Item
+from gravbench.omnidocbench.matching.lines import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +125,80 @@ def _row(
 
 def _category(item: Mapping[str, Any]) -> str:
     return str(item.get("fine_category_type") or item.get("category_type") or "html_table")
+
+
+def _table_candidates(items: Mapping[str, Sequence[Item]]) -> list[dict[str, object]]:
+    """Predicted tables for matching; LaTeX that could not be converted stays as an empty table."""
+    tables = [(item, item.content) for item in items.get("html_table", ())]
+    tables += [(item, "") for item in items.get("latex_table", ())]
+    return [
+        {
+            "content": content,
+            "position": [item.start, item.end],
+            "category_type": "html_table",
+            "fine_category_type": item.fine,
+        }
+        for item, content in tables
+    ]
+
+
+def table_texts(items: Mapping[str, Sequence[Item]]) -> list[str]:
+    """Predicted tables as they stand, in the order that rows number them."""
+    return [item.content for name in ("html_table", "latex_table") for item in items.get(name, ())]
+
+
+def _table_row(found: TableRow, image: str) -> tuple[Row, TedsResult]:
+    norm_gt = normalize_html_table(found.gt)
+    norm_pred = normalize_html_table(found.pred)
+    row = Row(
+        gt_idx=(found.gt_idx,),
+        pred_idx=() if found.pred_idx is None else (found.pred_idx,),
+        gt=found.gt,
+        pred=found.pred,
+        norm_gt=norm_gt,
+        norm_pred=norm_pred,
+        gt_position=(found.gt_position,),
+        pred_position=found.pred_position,
+        gt_category=found.gt_category_type,
+        pred_category=found.pred_category_type or "",
+        gt_attribute=(found.gt_attribute,),
+        distance=found.edit,
+        image=image,
+    )
+    teds = teds_pair(*row.compared)
+    row.metric = {"TEDS": teds.teds, "TEDS_structure_only": teds.teds_s}
+    return row, teds
+
+
+def score_tables(page: Page, items: Mapping[str, Sequence[Item]]) -> list[tuple[Row, TedsResult]]:
+    """Rows of a page's tables with their scores; `DataError` for ground truth that fails officially."""
+    if not page.tables:
+        return []
+    candidates = _table_candidates(items)
+    truth = [
+        {"html": table.content, "order": table.order, "attribute": table.attribute, "category_type": "table"}
+        for table in page.tables
+    ]
+    for table in page.tables:
+        _refuse_unreadable(page, table)
+    found = match_tables(truth, candidates)
+    if not found and not any(table["content"] for table in candidates):
+        place = page.tables[0].index
+        raise DataError(
+            f"page {page.index} ({page.image}): layout_dets[{place}].html is empty, as is that of every "
+            "table of the page, expected HTML of at least one",
+            hint="The official scorer fails on this page; fill in the html or mark the tables as ignored.",
+        )
+    return [_table_row(row, page.image) for row in found]
+
+
+def _refuse_unreadable(page: Page, table: Element) -> None:
+    """`DataError` for a ground-truth table that no parser takes."""
+    try:
+        if "<![" in table.content or "&#" in table.content:
+            normalize_html_table(table.content)
+    except RefusedMarkupError as error:
+        raise DataError(
+            f"page {page.index} ({page.image}): layout_dets[{table.index}].html: {error}",
+            hint="The official scorer fails on this page; correct the html or mark the table as ignored.",
+        ) from error

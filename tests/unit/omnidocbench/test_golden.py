@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from omnidoc_cases import GOLDEN
 
+from gravbench.omnidocbench import recorded_functions
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
+from gravbench.omnidocbench.recorded_functions import tree_differences
 from gravbench.omnidocbench.verification import Tools, run_differences, score_run, verify
 from gravbench.recorded_results import KindReport, differences
 
@@ -32,6 +35,7 @@ def test_every_case_that_needs_no_program_agrees_with_the_official_scorer(
         "reading_order": 15,
         "table_assign": 6,
         "cdm_spelling": 30,
+        "table_trees (apted, zss)": 20,
         "pages": 21,
     }
 
@@ -67,3 +71,12 @@ def test_numbers_differ_from_a_billionth_on() -> None:
     assert differences({"a": [1.0]}, {"a": [1.0 + 9e-10]}) == []
     assert differences({"a": [1.0]}, {"a": [1.0 + 2e-9]}) != []
     assert differences({"a": 1}, {"a": "1"}) != []
+
+
+def test_a_tree_distance_that_apted_and_zss_do_not_find_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [json.loads(line) for line in (GOLDEN / "function_cases.jsonl").read_text("utf-8").splitlines()]
+    case = next(case for case in cases if case["kind"] == "table_teds" and tree_differences(case) is not None)
+    assert tree_differences(case) == []
+    ours = recorded_functions.teds_pair
+    monkeypatch.setattr(recorded_functions, "teds_pair", lambda a, b: replace(ours(a, b), teds=0.123))
+    assert [line.split(" ")[-1] for line in tree_differences(case) or ()] == ["apted", "zss"]

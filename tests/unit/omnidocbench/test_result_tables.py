@@ -134,9 +134,39 @@ def test_a_prediction_file_has_a_size_limit(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_other_matching_methods_are_refused(tmp_path: Path) -> None:
-    for method in ("no_split", "simple_match"):
+    for method in ("no_split", "best_match"):
         found = omnidoc(tmp_path, PREDICTIONS, "--match", method)
         assert getattr(found.exception, "exit_code", found.exit_code) == 2
+
+
+def test_simple_match_says_everywhere_that_nothing_verifies_it(tmp_path: Path) -> None:
+    document = scored(tmp_path, match="simple_match")
+    assert document["scorer"]["match_method"] == "simple_match (unverified)"
+    assert all(
+        "match:simple_match (unverified)" in text for text in document["scorer"]["signatures"].values()
+    )
+    assert any("simple_match (unverified): not comparable" in note for note in report_notes(document))
+    assert not any("unverified" in note for note in report_notes(scored(tmp_path)))
+
+
+def test_simple_match_joins_no_lines(tmp_path: Path) -> None:
+    words = TEXT.split()
+    pages = [page_object([block("text_block", TEXT, 1)], "page_1.png")]
+    gt, pred = write_benchmark(
+        tmp_path, pages, {"page_1.md": "\n\n".join([" ".join(words[:3]), " ".join(words[3:])])}
+    )
+    joined, alone = (
+        run_scoring(ScoreOptions(gt, pred, 1, match=match))["text_block"]["all"]["Edit_dist"]["ALL_page_avg"]
+        for match in ("quick_match", "simple_match")
+    )
+    assert joined == 0.0
+    assert 0.4 < alone < 0.6
+
+
+@pytest.mark.parametrize(("limit", "code"), [("70%", 0), ("2", 0), ("1", 3), ("nonsense", 2)])
+def test_errors_are_allowed_as_a_share_or_a_number(tmp_path: Path, limit: str, code: int) -> None:
+    found = omnidoc(tmp_path, {"page_1.md": TEXT}, "--max-errors", limit)
+    assert getattr(found.exception, "exit_code", found.exit_code) == code
 
 
 def test_files_are_written_on_request(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.omnidocbench.cdm.cache import Cache, default_cache_dir, digest_key
+from gravbench.omnidocbench.result_cache import Cache, default_cache_dir, digest_key
 
 
 def entries(folder: Path) -> list[Path]:
@@ -88,7 +88,7 @@ def test_keys_are_equal_only_for_equal_parts(one: list[str], other: list[str]) -
 def test_processes_that_share_a_folder_only_ever_see_whole_entries(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from gravbench.omnidocbench.cdm.cache import Cache, digest_key\n"
+        "from gravbench.omnidocbench.result_cache import Cache, digest_key\n"
         "cache = Cache(Path(sys.argv[1]))\n"
         "for number in range(150):\n"
         "    for key in range(5):\n"

@@ -11,20 +11,15 @@ from system_packages import needs_latexml
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import teds_pair
 from gravbench.omnidocbench.tables import latex as latex_table
-from gravbench.omnidocbench.tables.latex import convert_latex_table, latex_to_html, latexml_available
+from gravbench.omnidocbench.tables.latex import LatexTables, latexml_available
 from gravbench.omnidocbench.text import MAX_LATEX_CHARS
-
-
-@pytest.fixture(autouse=True)
-def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(latex_table, "_known", {})
 
 
 @needs_latexml
 @pytest.mark.parametrize("case", cases("latex_table"), ids=lambda case: f"{case['id']}-{case['tag']}")
 def test_official_conversions_are_reproduced(case: dict) -> None:
     expected = case["expected"]
-    html = latex_to_html(case["pred"])
+    html = LatexTables().html(case["pred"])
     assert html == expected["html"]
     assert normalize_html_table(html) == expected["renorm"]
     result = teds_pair(normalize_html_table(case["gt"]), html)
@@ -48,7 +43,7 @@ def test_refused_sources_never_reach_the_converter(source: str, monkeypatch: pyt
         raise AssertionError(document)
 
     monkeypatch.setattr(latex_table, "_run_latexml", reached)
-    found = convert_latex_table(source)
+    found = LatexTables().convert(source)
     assert (found.html, bool(found.reason)) == ("", True)
 
 
@@ -64,17 +59,33 @@ def test_without_latexml_a_table_is_empty_until_it_is_there(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not latexml_available()
     source = "\\begin{tabular}{l}a\\end{tabular}"
-    assert "latexmlc, which is not installed" in str(convert_latex_table(source).reason)
+    assert "latexmlc, which is not installed" in str(LatexTables().convert(source).reason)
     fake_converter(tmp_path, 'echo "<table><td>now</td></table>" > table.html')
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    assert "<td>now</td>" in latex_to_html(source), "what a missing program prevented is tried again"
+    assert "<td>now</td>" in LatexTables().html(source), "what a missing program prevented is tried again"
+
+
+def test_a_converted_table_is_kept_on_disk_and_a_failure_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_converter(tmp_path, 'echo run >> "$0.runs"; echo "<table><td>kept</td></table>" > table.html')
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    runs, good, source = tmp_path / "latexmlc.runs", tmp_path / "good", "\\begin{tabular}{l}a\\end{tabular}"
+    first, second = (LatexTables(good).convert(source) for _ in range(2))
+    assert "<td>kept</td>" in first.html
+    assert second == first
+    assert runs.read_text() == "run\n"
+    LatexTables(good).html(source.replace("a", "b"))
+    assert runs.read_text() == "run\n" * 2, "another table is another entry"
+    fake_converter(tmp_path, 'echo "<p>nothing</p>" > table.html # changed')
+    assert [LatexTables(good).html(source) for _ in range(2)] == ["", ""], "another program is another entry"
 
 
 def test_a_converter_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_converter(tmp_path, "sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(latex_table, "TIMEOUT_S", -4.8)
-    assert latex_to_html("\\begin{tabular}{l}a\\end{tabular}") == ""
+    assert LatexTables().html("\\begin{tabular}{l}a\\end{tabular}") == ""
 
 
 def test_a_converter_sees_only_the_path_and_its_scratch_folder(
@@ -86,7 +97,7 @@ def test_a_converter_sees_only_the_path_and_its_scratch_folder(
     )
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SECRET", "x")
-    assert "<td>ok</td>" in latex_to_html("\\begin{tabular}{l}a\\end{tabular}")
+    assert "<td>ok</td>" in LatexTables().html("\\begin{tabular}{l}a\\end{tabular}")
 
 
 @needs_latexml
@@ -102,7 +113,7 @@ def test_a_converter_sees_only_the_path_and_its_scratch_folder(
     ids=["usepackage", "special", "csname", "carets", "blank"],
 )
 def test_what_the_official_converter_takes_is_converted(body: str) -> None:
-    html = latex_to_html(f"\\begin{{table}}{body}\\end{{table}}")
+    html = LatexTables().html(f"\\begin{{table}}{body}\\end{{table}}")
     assert "<td>2" in html
 
 
@@ -119,4 +130,4 @@ def test_a_file_command_put_together_by_tex_reads_nothing(body: str, tmp_path: P
     secret = tmp_path / "secret.tex"
     secret.write_text("classified", encoding="utf-8")
     source = body.replace("secret", str(secret))
-    assert "classified" not in latex_to_html(f"\\begin{{tabular}}{{l}}{source}\\end{{tabular}}")
+    assert "classified" not in LatexTables().html(f"\\begin{{tabular}}{{l}}{source}\\end{{tabular}}")
