@@ -4,7 +4,6 @@ import pytest
 from omnidoc_support import block, page, scored
 
 from gravbench.errors import DataError
-from gravbench.omnidocbench import page_scorer
 from gravbench.omnidocbench.ground_truth import Page
 from gravbench.omnidocbench.markdown.items import Converters, extract_items
 
@@ -122,7 +121,7 @@ def test_an_error_of_one_page_is_that_pages(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyError(f"cell 3 of {image}, {found is None}")
 
     truth = page(block("text_block", LONG, 1), block("table", TABLE, 2))
-    monkeypatch.setattr(page_scorer, "_table_row", fails)
+    monkeypatch.setattr("gravbench.omnidocbench.tables.match._table_row", fails)
     with_table = scored(truth, f"{LONG}\n\n{TABLE}")
     assert with_table.internal_error
     assert with_table.crash == "KeyError in its tables: 'cell 3 of page_1.png, False'"
