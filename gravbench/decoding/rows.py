@@ -12,13 +12,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from gravbench.decoding.sampling import (
-    PLAIN,
-    Law,
-    gumbel_draw,
-    inverse_draw,
-    log_probabilities,
-)
+from gravbench.decoding.sampling import PLAIN, Law, gumbel_draw, log_probabilities
 
 Clock = Callable[[], int]
 T = TypeVar("T")
@@ -130,17 +124,6 @@ class Rows:
         def read() -> list[int]:
             logp = log_probabilities(self.logits(rows), law)
             found: list[int] = gumbel_draw(logp, torch.tensor(list(keys), device=logp.device)).tolist()
-            return found
-
-        return self._read(read)
-
-    def draw_at(self, rows: Sequence[int], u: Sequence[float], law: Law = PLAIN) -> list[int]:
-        """The token of each of `rows` at quantile `u` of `law`: its inverse distribution function."""
-
-        def read() -> list[int]:
-            logp = log_probabilities(self.logits(rows), law)
-            at = torch.tensor(list(u), dtype=torch.float64, device=logp.device)
-            found: list[int] = inverse_draw(logp, at).tolist()
             return found
 
         return self._read(read)

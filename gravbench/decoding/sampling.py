@@ -15,7 +15,6 @@ from torch import Tensor
 _ROUND = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 """Multipliers of the mixing function of SplitMix64, as signed 64-bit integers."""
 _STEP = -0x61C8864680B583EB
-_LOW_31 = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +68,6 @@ def gumbel_draw(logp: Tensor, keys: Tensor) -> Tensor:
     """Tokens [n] drawn from log p [n, V] with Gumbel noise of keys [n]."""
     noise = -torch.log(-torch.log(uniforms(keys, logp.shape[-1])))
     return (logp + noise).argmax(-1)
-
-
-def inverse_draw(logp: Tensor, u: Tensor) -> Tensor:
-    """Tokens [n] with F(token - 1) <= u < F(token), in the order of ids; log p [n, V], u [n] in [0, 1)."""
-    below = logp.exp().cumsum(dim=-1)
-    found = torch.searchsorted(below, u.to(below)[:, None], right=True)[:, 0]
-    last = (logp > -torch.inf).double().cumsum(-1).argmax(-1)  # rounding may leave the sum below u
-    return torch.minimum(found, last)
 
 
 def _right(bits: Tensor, by: int) -> Tensor:
