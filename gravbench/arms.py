@@ -2,7 +2,7 @@
 
 `batch=N` is understood for every id: N requests decode together. An arm has two bases. Text should not depend
 on the batch, so any `ar` arm will do for identity and quality. Speed does: the base of `selfspec:batch=4` is
-`ar:batch=4`, or there is none.
+`ar:batch=4`, or there is none. Both draw tokens as the arm does: with its temperature and its seed, if any.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from gravbench.errors import UsageError
 AR = "ar"
 BATCH = "batch"
 MAX_BATCH = 1024
+SAMPLING = ("seed", "temperature", "top_k", "top_p")
+"""Options that say how tokens are drawn, understood for every id that verifies exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,11 @@ class Arm:
     """Requests that decode together."""
     block: int | None
     """The block size the arm asks for; `None` when it asks for none."""
+
+    @property
+    def sampling(self) -> tuple[tuple[str, str], ...]:
+        """How tokens are drawn, by option; empty where the likeliest one is taken."""
+        return tuple(sorted(option for option in self.options if option[0] in SAMPLING))
 
     @property
     def is_ar(self) -> bool:
@@ -103,13 +110,19 @@ def ar_arms(arms: Collection[str]) -> list[str]:
     return sorted(filter(is_ar, arms), key=lambda arm: (batch_of(arm), arm))
 
 
+def _drawn_alike(arm: str, arms: Collection[str]) -> list[str]:
+    """The autoregressive arms that draw tokens as `arm` does, the smallest batch first."""
+    own = parse_arm(arm).sampling
+    return [ar for ar in ar_arms(arms) if parse_arm(ar).sampling == own]
+
+
 def identity_base(arm: str, arms: Collection[str]) -> str | None:
     """The arm that text, tokens and quality of `arm` are held against.
 
     The `ar` arm of the same batch size, else plain `ar`, else the `ar` arm of the smallest batch. An `ar` arm
     is held against the smallest, which itself has no base.
     """
-    found = ar_arms(arms)
+    found = _drawn_alike(arm, arms)
     first = next(iter(found), None)
     if is_ar(arm):
         return first if first != arm else None
@@ -122,5 +135,5 @@ def speed_base(arm: str, arms: Collection[str]) -> str | None:
     `ar:batch=N` is held against plain `ar`, which gives the gain of batching and is no speedup of drafting.
     """
     wanted = 1 if is_ar(arm) else batch_of(arm)
-    found = next((ar for ar in ar_arms(arms) if batch_of(ar) == wanted), None)
+    found = next((ar for ar in _drawn_alike(arm, arms) if batch_of(ar) == wanted), None)
     return found if found != arm else None

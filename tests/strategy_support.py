@@ -9,12 +9,33 @@ from collections.abc import Callable, Sequence
 
 from gravbench.backends.toy import EOS, ToyModel, ToyTable
 from gravbench.backends.transformers_local import TransformersLocal
+from gravbench.decoding.answers import draw_of
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.records import DecodeConfig, Request, Rounds, Trace
 
 LONG = tuple(2 + i * 7 % 90 for i in range(90))
+
+ARMS = {
+    "selfspec1:block=4": 6,
+    "selfspec1:block=3,groups=all": 5,
+    "selfspec1:block=4,groups=auto,least=0.3": 6,
+    "edit:block=4": 7,
+    "edit:block=3,passes=4": 8,
+    "edit:below=9,block=4,passes=auto,sure=0": 8,
+    "repair:alternatives=2,block=4,floor=0,nodes=12,points=3": 6,
+    "tree:block=4,branch=3,budget=auto,nodes=15": 6,
+    "tree:block=4,branch=2,nodes=7": 6,
+    "lookup:shortest=1,tokens=4": 5,
+    "adaptive:block=5,explore=2,memory=0.5": 7,
+    "stream:tau=9,window=5": 6,
+    "stream:window=4": 5,
+    "diffuspec:block=5,least=1": 7,
+    "lookup:match=suffix,prompt=1,shortest=1,tokens=5": 6,
+    "hsd:match=2,nodes=9,suffix=6,texts=PATH": 8,
+}
+"""Arms of every exact strategy but `ar` and `selfspec` -> tokens that a round commits at most."""
 
 
 def on_toy(
@@ -42,6 +63,7 @@ def together(
             ),
             budget=budget,
             trace=TraceRecorder(lambda: 0),
+            draw=draw_of(arm),
         )
         for name, budget in zip(by_name, budgets, strict=True)
     ]

@@ -229,11 +229,12 @@ class ToyModel:
 
     @staticmethod
     def _logits(winners: Sequence[int]) -> torch.Tensor:
-        """Integers [Q, V]: 2 for the winner, 1 for its neighbour, 0 elsewhere."""
+        """Integers [Q, V]: 2 for the winner, 1 for its neighbour, 0 elsewhere; a mask is hardly ever drawn."""
         logits = torch.zeros(len(winners), VOCAB_SIZE)
         index = torch.arange(len(winners))
         first = torch.tensor(winners, dtype=torch.long)
         logits[index, (first + 1) % VOCAB_SIZE] = 1.0
+        logits[:, MASK] = -99.0
         logits[index, first] = 2.0
         return logits
 

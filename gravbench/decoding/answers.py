@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from gravbench.arms import parse_arm
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
 from gravbench.decoding.protocols import RequestError, StateT, StepModel
+from gravbench.decoding.sampling import Draw, Law
 from gravbench.decoding.strategies import parse_strategy
+from gravbench.decoding.temperature import temperature_of
 from gravbench.decoding.tracing import Clock, TraceRecorder
 from gravbench.records import DecodeConfig, Generation, Request
 
@@ -21,17 +23,27 @@ def answer_requests(
     clock: Clock,
 ) -> list[Generation]:
     """Generations in the order of `requests`, as many together as the strategy's batch size says."""
+    draw = draw_of(decode.strategy)
     jobs = [
         Job(
             request=request,
             budget=min(request.max_new_tokens, decode.max_new_tokens),
             trace=TraceRecorder(clock),
+            draw=draw,
         )
         for request in requests
     ]
     strategy = parse_strategy(decode.strategy)
     found = decode_jobs(model, jobs, strategy=strategy, batch=parse_arm(decode.strategy).batch)
     return [_generation(job, answer, detokenize) for job, answer in zip(jobs, found, strict=True)]
+
+
+def draw_of(arm: str) -> Draw | None:
+    """The law and the seed that an arm draws tokens with; `None` where it takes the likeliest."""
+    asked = temperature_of(arm)
+    if asked.temperature is None:
+        return None
+    return Draw(Law(temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p), asked.seed)
 
 
 def _generation(

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Literal
 
 from gravbench.decoding.output import Output, has_loop
 from gravbench.decoding.protocols import Lane, RequestError, Round, StateT, StepModel, Strategy
 from gravbench.decoding.rows import Reply, Rows
+from gravbench.decoding.sampling import Draw, key_of
 from gravbench.decoding.tracing import Clock, TraceRecorder
 from gravbench.decoding.window import Step
 from gravbench.records import Request
@@ -39,6 +41,8 @@ class Job:
     request: Request
     budget: int
     trace: TraceRecorder
+    draw: Draw | None = None
+    """How its tokens are drawn; `None`: the likeliest are taken."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class _UnderWay(Generic[StateT]):
 
     index: int
     lane: Lane[StateT]
+    draw: Draw | None
     round: Round = field(init=False)
     step: Step = field(init=False)
 
@@ -112,7 +117,7 @@ def _admit(
         except RequestError as fault:
             answers[index] = fault
             continue
-        one = _UnderWay(index=index, lane=lane)
+        one = _UnderWay(index=index, lane=lane, draw=job.draw)
         if lane.output.stop_reason is None:
             _begin_round(one, strategy)
             busy.append(one)
@@ -126,6 +131,9 @@ def _prefilled(model: StepModel[StateT], job: Job) -> Lane[StateT]:
     """The request in the cache of the model, and in that of its head, with its first token."""
     state, prefix = model.prefill(job.request, budget=job.budget, trace=job.trace)
     output = Output(model.info.eos_token_ids, budget=min(job.budget, model.room(state)))
+    if job.draw is not None:
+        first = key_of(job.draw.seed, job.request.request_id, 0)
+        prefix.sample(job.draw.law, lambda: [first])
     output.extend(prefix.tokens)
     if model.head is not None:
         with job.trace.stage("prefill"):
@@ -149,6 +157,8 @@ def _turn(
         step, trace = one.step, one.lane.trace
         trace.forward(step.kind, len(step.window.tokens), share, requests=len(served))
         rows = Rows(reply, index, clock=clock)
+        if one.draw is not None and step.kind != "head":
+            rows.sample(one.draw.law, partial(_keys, one.lane, one.draw, step, trace.cached + 1))
         _go_on(one, rows, strategy)
         if rows.spent_ns:
             trace.read(step.kind, rows.spent_ns)
@@ -162,6 +172,14 @@ def _turn(
         one.lane.trace.spent("decode", share)
         one.lane.trace.spent("total", share)
     return done
+
+
+def _keys(lane: Lane[StateT], draw: Draw, step: Step, first: int) -> list[int]:
+    """Keys of the wanted rows: each of the output index that it predicts, `first` for the first place."""
+    window = step.window
+    rows = range(len(window.tokens)) if step.wants.rows is None else step.wants.rows
+    places = rows if window.positions is None else [window.positions[row] for row in rows]
+    return [key_of(draw.seed, lane.request.request_id, first + place) for place in places]
 
 
 def _served(busy: Sequence[_UnderWay[StateT]]) -> list[_UnderWay[StateT]]:
@@ -186,10 +204,8 @@ def _forward(model: StepModel[StateT], served: Sequence[_UnderWay[StateT]]) -> R
         assert head is not None, "a head step without Needs(head=...)"
         forward = head.step if steps[0].features is None else head.extend
         reply = forward(states, steps)
-    for step in steps:
-        if step.wants.tokens:
-            reply.read_tokens()
-            break
+    if any(one.step.wants.tokens and one.draw is None for one in served):
+        reply.read_tokens()
     return reply
 
 

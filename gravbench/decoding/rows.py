@@ -64,18 +64,30 @@ class Rows:
     `spent_ns` is the time that reading anything but greedy tokens has taken.
     """
 
-    __slots__ = ("_clock", "_index", "_reply", "spent_ns")
+    __slots__ = ("_clock", "_drawn", "_index", "_keys", "_law", "_reply", "spent_ns")
 
     def __init__(self, reply: Reply, index: int = 0, *, clock: Clock | None = None) -> None:
         self._reply, self._index, self._clock = reply, index, clock
         self.spent_ns = 0
+        self._law: Law | None = None
+        self._keys: Callable[[], list[int]] = list
+        self._drawn: list[int] | None = None
+
+    def sample(self, law: Law, keys: Callable[[], list[int]]) -> None:
+        """From now on `tokens` are drawn from `law`, each wanted row with its key."""
+        self._law, self._keys = law, keys
 
     def __len__(self) -> int:
         return self._reply.widths[self._index]
 
     @property
     def tokens(self) -> list[int]:
-        """Greedy tokens of the wanted rows, in their order."""
+        """Tokens of the wanted rows, in their order: the likeliest, or those drawn after `sample`."""
+        law = self._law
+        if law is not None:
+            if self._drawn is None:
+                self._drawn = self._read(lambda: self._draw(self.logits(), self._keys(), law))
+            return self._drawn
         return self._reply.read_tokens()[self._index]
 
     def logits(self, rows: Sequence[int] | None = None) -> Tensor:
@@ -121,12 +133,13 @@ class Rows:
     def draw(self, rows: Sequence[int], keys: Sequence[int], law: Law = PLAIN) -> list[int]:
         """A token of each of `rows` from `law`, with the randomness of its key (`sampling.key_of`)."""
 
-        def read() -> list[int]:
-            logp = log_probabilities(self.logits(rows), law)
-            found: list[int] = gumbel_draw(logp, torch.tensor(list(keys), device=logp.device)).tolist()
-            return found
+        return self._read(lambda: self._draw(self.logits(rows), keys, law))
 
-        return self._read(read)
+    @staticmethod
+    def _draw(logits: Tensor, keys: Sequence[int], law: Law) -> list[int]:
+        logp = log_probabilities(logits, law)
+        found: list[int] = gumbel_draw(logp, torch.tensor(list(keys), device=logp.device)).tolist()
+        return found
 
     def hidden(self, rows: Sequence[int]) -> Tensor:
         """States after the final norm [n, d], a copy on the device; only where `Needs.hidden` asked."""

@@ -34,6 +34,14 @@ class Law:
 PLAIN = Law()
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Draws of one arm: what they are drawn from, and the seed of their keys."""
+
+    law: Law
+    seed: int = 0
+
+
 def log_probabilities(logits: Tensor, law: Law = PLAIN) -> Tensor:
     """log p [Q, V] in float64 of logits [Q, V]; minus infinity for a token that the law cuts."""
     logp = torch.log_softmax(logits.double() / law.temperature, dim=-1)

@@ -80,6 +80,11 @@ class TraceRecorder:
         """Record `rows` cache rows that were kept; every other row that a decode forward wrote is freed."""
         self._kept += rows
 
+    @property
+    def cached(self) -> int:
+        """Response tokens in the cache: the rows that were kept."""
+        return self._kept
+
     def committed(self, *, produced: int, committed: int) -> None:
         """Record `produced` tokens of the open round, `committed` of which survived EOS and budget."""
         self._produced += produced

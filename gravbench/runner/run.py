@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from gravbench.analysis.loaded import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
-from gravbench.arms import batch_of
+from gravbench.arms import batch_of, parse_arm
 from gravbench.backends.registry import canonical_backend
 from gravbench.errors import NotComparableError
 from gravbench.options import RunOptions
@@ -221,7 +221,7 @@ def build_manifest(
             + (", then a group per arm with batches" if max(map(batch_of, options.strategies)) > 1 else ""),
             "reps": options.repeats,
             "concurrency": 1,
-            "temperature": 0,
+            "temperature": "by arm" if any(parse_arm(arm).sampling for arm in options.strategies) else 0,
             "data": data,
             **({"lossy": list(lossy)} if (lossy := lossy_arms(options.strategies)) else {}),
         },

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategy_support import (
+    ARMS,
     LONG,
     check_batches,
     check_ends_and_budgets,
@@ -24,25 +25,6 @@ from gravbench.decoding.strategies import STRATEGIES, parse_strategy
 from gravbench.errors import UsageError
 from gravbench.records import Request
 
-ARMS = {
-    "selfspec1:block=4": 6,
-    "selfspec1:block=3,groups=all": 5,
-    "selfspec1:block=4,groups=auto,least=0.3": 6,
-    "edit:block=4": 7,
-    "edit:block=3,passes=4": 8,
-    "edit:below=9,block=4,passes=auto,sure=0": 8,
-    "repair:alternatives=2,block=4,floor=0,nodes=12,points=3": 6,
-    "tree:block=4,branch=3,budget=auto,nodes=15": 6,
-    "tree:block=4,branch=2,nodes=7": 6,
-    "lookup:shortest=1,tokens=4": 5,
-    "adaptive:block=5,explore=2,memory=0.5": 7,
-    "stream:tau=9,window=5": 6,
-    "stream:window=4": 5,
-    "diffuspec:block=5,least=1": 7,
-    "lookup:match=suffix,prompt=1,shortest=1,tokens=5": 6,
-    "hsd:match=2,nodes=9,suffix=6,texts=PATH": 8,
-}
-"""Arm -> tokens its rounds commit at most."""
 EXACT = {"ar", "selfspec"} | {arm.partition(":")[0] for arm in ARMS}
 
 
