@@ -229,7 +229,7 @@ class ToyModel:
 
     @staticmethod
     def _logits(winners: Sequence[int]) -> torch.Tensor:
-        """Integers [Q, V]: 2 for the winner, 1 for its neighbour, 0 elsewhere; a mask is hardly ever drawn."""
+        """Integers [Q, V]: 2 for the winner, 1 for its neighbour, 0 elsewhere; a mask is never drawn."""
         logits = torch.zeros(len(winners), VOCAB_SIZE)
         index = torch.arange(len(winners))
         first = torch.tensor(winners, dtype=torch.long)
