@@ -25,7 +25,7 @@ from gravbench.omnidocbench.page_scorer import PageScorer
 
 pytestmark = pytest.mark.bench
 
-WORDS = (
+WORDS = [
     "amber",
     "river",
     "stone",
@@ -38,7 +38,7 @@ WORDS = (
     "and",
     "north",
     "with",
-)
+]
 MAX_PAGE_MS = 12.0
 WHOLE = 1651
 MAX_WHOLE_S, MAX_WHOLE_MB = 12.0, 500.0
@@ -69,9 +69,7 @@ def made_page(number: int) -> tuple[dict[str, Any], str]:
         else:
             text = words(rng.randrange(8, 60)) + rf" $\alpha_{{{order}}}$"
             blocks.append(block("text_block", text, order))
-            markdown.append(
-                "\n\n".join(text.split(". ")) if rng.random() < 0.8 else text.replace("river", "rivet")
-            )
+            markdown.append(text if rng.random() < 0.8 else text.replace("river", "rivet"))
     return page_object(blocks, f"page_{number:04d}.png", language="english"), "\n\n".join(markdown)
 
 
@@ -122,7 +120,8 @@ def test_a_page_costs_at_most_twelve_milliseconds_of_cpu() -> None:
 
 def test_a_whole_benchmark_takes_seconds_and_has_the_same_bytes_for_any_jobs(tmp_path: Path) -> None:
     gt, pred = benchmark_folder(tmp_path, WHOLE)
-    wall, _ = run_omnidoc(gt, pred, tmp_path / "all.json")
+    wall, cpu = run_omnidoc(gt, pred, tmp_path / "all.json")
+    print(f"{WHOLE} pages: {wall:.1f} s, {cpu:.1f} s of CPU")
     peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     run_omnidoc(gt, pred, tmp_path / "one.json", "--jobs", "1")
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "all.json").read_bytes()
