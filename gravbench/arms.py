@@ -7,7 +7,7 @@ on the batch, so any `ar` arm will do for identity and quality. Speed does: the 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -127,6 +127,13 @@ def identity_base(arm: str, arms: Collection[str]) -> str | None:
     if is_ar(arm):
         return first if first != arm else None
     return next((ar for ar in found if batch_of(ar) == batch_of(arm)), first)
+
+
+def text_base(arm: str, arms: Sequence[str]) -> str | None:
+    """The arm that text and quality are shown against: `identity_base`, and without any `ar` the first."""
+    if ar_arms(arms):
+        return identity_base(arm, arms)
+    return arms[0] if arms and arms[0] != arm else None
 
 
 def speed_base(arm: str, arms: Collection[str]) -> str | None:

@@ -294,7 +294,8 @@ class Piece(Record):
     """Size of what was cut out; `None`: the image as it is."""
     text: str
     token_ids: tuple[int, ...]
-    stop_reason: StopReason
+    stop_reason: StopReason | None
+    """`None`: an import that does not tell."""
     loop_flag: bool
     error: str | None = None
     trace: Trace | None

@@ -232,6 +232,11 @@ def summarise_counters(records: Iterable[GenRecord]) -> CounterSummary:
     )
 
 
+def tells_nothing(records: Sequence[GenRecord]) -> bool:
+    """Whether these are imports of which none tells its counters."""
+    return any(r.imported for r in records) and all(r.counters is None for r in records)
+
+
 def tokens_in_rounds(c: Counters) -> int:
     """Decode tokens whose rounds were counted; 0 where an engine tells tokens and no rounds."""
     return c.decode_tokens if c.rounds else 0

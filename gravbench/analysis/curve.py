@@ -65,11 +65,11 @@ def curve_of(summary: Summary) -> Curve:
                 strategy=name,
                 block=parse_arm(name).block,
                 batch=parse_arm(name).batch,
-                tpf_all=s.counters.tpf_all,
-                accepted_draft=s.counters.accepted_draft if s.counters.draft_offered else None,
-                tau_round=s.counters.tau_round,
-                acceptance_rate=s.counters.acceptance_rate,
-                requests_per_forward=s.counters.requests_per_forward,
+                tpf_all=c.tpf_all,
+                accepted_draft=c.accepted_draft if c.draft_offered else None,
+                tau_round=c.tau_round,
+                acceptance_rate=c.acceptance_rate,
+                requests_per_forward=c.requests_per_forward,
                 decode=s.speedup.decode if s.speedup else None,
                 request=s.speedup.request if s.speedup else None,
                 page=s.speedup.page if s.speedup else None,
@@ -79,6 +79,7 @@ def curve_of(summary: Summary) -> Curve:
                 failed=s.failed,
             )
             for name, s in summary.strategies.items()
+            if (c := s.counters) is not None
         ),
         warnings=summary.warnings,
         data=summary.data,

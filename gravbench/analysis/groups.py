@@ -57,7 +57,7 @@ def _grouped(
 
 def _length(unit: Unit, base: str) -> int | None:
     record = unit.records[base]
-    return len(record.token_ids) if record.status == "ok" else None
+    return len(record.token_ids) if record.status == "ok" and record.tells_tokens else None
 
 
 PAIR, WORDS = "pair", "words"

@@ -11,6 +11,7 @@ sample counts; later ones follow from it. Classes:
 * `violation`   any other difference the referee has judged
 * `unjudged`    different ids and no referee at hand
 * `failed`      exactly one arm failed
+* `text`        different text, where an import does not tell the token ids of a side
 """
 
 from __future__ import annotations
@@ -35,10 +36,17 @@ class Identity(Record):
     n: int
     of: int
     share: float | None = None
+    by_text: int | None = None
+    """Pairs whose text alone was compared, since a side is an import without token ids; absent: none."""
 
 
 def is_identical(base: SampleAnswer, own: SampleAnswer) -> bool:
-    """Both ok, with equal token ids (EOS included) piece by piece, and equal stop reason."""
+    """Both ok, with equal token ids (EOS included) piece by piece, and equal stop reason.
+
+    Where an import does not tell these, with equal text.
+    """
+    if not tell_tokens(base, own):
+        return base.status == own.status == "ok" and base.text == own.text
     return (
         base.status == own.status == "ok"
         and base.stop_reason == own.stop_reason
@@ -51,6 +59,11 @@ def has_tokens(base: SampleAnswer, own: SampleAnswer) -> bool:
     return base.status == "ok" or own.status == "ok"
 
 
+def tell_tokens(base: SampleAnswer, own: SampleAnswer) -> bool:
+    """Whether both have token ids to compare; a failed one has nothing to tell."""
+    return all(one.status != "ok" or one.tells_tokens for one in (base, own))
+
+
 def differing_piece(
     base: SampleAnswer, own: SampleAnswer
 ) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
@@ -59,6 +72,8 @@ def differing_piece(
     For crops, and for pages cut into other regions, the region is "" and the ids are the whole answer's.
     """
     mine, theirs = ([piece for piece, _ in one.answers] for one in (base, own))
+    if base.imported or own.imported:
+        return None if base.token_ids == own.token_ids else ("", base.token_ids, own.token_ids)
     if [piece.region_id for piece in mine] != [piece.region_id for piece in theirs]:
         return None if base.token_ids == own.token_ids else ("", base.token_ids, own.token_ids)
     for a, b in zip(mine, theirs, strict=True):
@@ -71,10 +86,12 @@ def count_identical(pairs: Iterable[tuple[SampleAnswer, SampleAnswer]]) -> Ident
     """Token identity over (base, own) pairs."""
     comparable = [pair for pair in pairs if has_tokens(*pair)]
     n = sum(is_identical(base, own) for base, own in comparable)
-    return Identity(n=n, of=len(comparable), share=n / len(comparable) if comparable else None)
+    by_text = sum(not tell_tokens(*pair) for pair in comparable)
+    share = n / len(comparable) if comparable else None
+    return Identity(n=n, of=len(comparable), share=share, by_text=by_text or None)
 
 
-DifferenceClass = Literal["near-tie", "stop-rule", "assembly", "violation", "unjudged", "failed"]
+DifferenceClass = Literal["near-tie", "stop-rule", "assembly", "violation", "unjudged", "failed", "text"]
 
 TAU_FLOAT32 = 1e-4
 """Logit gap below which float32 passes of different query lengths may order two tokens differently."""
@@ -85,7 +102,8 @@ CONTEXT_CHARACTERS = 24
 class Difference(Record):
     """One sample whose arms differ. `index` is the first differing token (0 = prefill's own).
 
-    On a page it counts from the beginning of the region `region_id`, the first that differs.
+    On a page it counts from the beginning of the region `region_id`, the first that differs. Of kind `text`,
+    it counts characters.
     """
 
     sample_id: str
@@ -120,6 +138,8 @@ class Audit(Record):
     differences: tuple[Difference, ...]
     tau: float
     refereed: bool
+    by_text: int = 0
+    """Of `compared`, pairs whose text alone was compared: an import told no token ids."""
 
     @property
     def share(self) -> float | None:
@@ -154,7 +174,7 @@ def audit(
     tau: float = TAU_FLOAT32,
 ) -> Audit:
     """Compare (base, own) pairs; the referee is asked only where token ids part."""
-    compared = identical = same_text = both_failed = 0
+    compared = identical = same_text = both_failed = by_text = 0
     differences: list[Difference] = []
     for base, own in pairs:
         if not has_tokens(base, own):
@@ -163,6 +183,7 @@ def audit(
         compared += 1
         same_text += base.status == own.status and base.text == own.text
         identical += is_identical(base, own)
+        by_text += not tell_tokens(base, own)
         difference = _difference(base, own, referee=referee, tau=tau)
         if difference is not None:
             differences.append(difference)
@@ -175,12 +196,15 @@ def audit(
         differences=tuple(differences),
         tau=tau,
         refereed=referee is not None,
+        by_text=by_text,
     )
 
 
 def _difference(
     base: SampleAnswer, own: SampleAnswer, *, referee: Referee | None, tau: float
 ) -> Difference | None:
+    if not tell_tokens(base, own) and base.status == own.status:
+        return None if base.text == own.text else _text_difference(base, own)
     region, left, right = differing_piece(base, own) or ("", base.token_ids, own.token_ids)
     index = first_divergence(left, right)
     opinion = None
@@ -216,11 +240,30 @@ def _difference(
     )
 
 
+def _text_difference(base: SampleAnswer, own: SampleAnswer) -> Difference:
+    return Difference(
+        sample_id=base.sample_id,
+        rep=base.rep,
+        task=base.task,
+        kind="text",
+        index=_first_difference(base.text, own.text),
+        base_id=None,
+        own_id=None,
+        context=(),
+        base_text=_around(base.text, own.text),
+        own_text=_around(own.text, base.text),
+    )
+
+
+def _first_difference(text: str, other: str) -> int:
+    place = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), None)
+    return min(len(text), len(other)) if place is None else place
+
+
 def _at(ids: Sequence[int], index: int) -> int | None:
     return ids[index] if index < len(ids) else None
 
 
 def _around(text: str, other: str) -> str:
-    place = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), None)
-    start = min(len(text), len(other)) if place is None else place
+    start = _first_difference(text, other)
     return text[max(0, start - CONTEXT_CHARACTERS) : start + CONTEXT_CHARACTERS]

@@ -134,6 +134,19 @@ def data_losses(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return (loss,) if isinstance(loss, str) else ()
 
 
+def import_notes(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """What each imported arm is, and what its program did not tell; empty for a run that was decoded."""
+    imports = protocol.get("imports")
+    found = []
+    for arm, note in imports.items() if isinstance(imports, dict) else ():
+        if isinstance(note, dict):
+            absent = note.get("absent")
+            named = ", ".join(absent) if isinstance(absent, dict) else ""
+            missing = f"; {note.get('missing')} samples have no prediction" if note.get("missing") else ""
+            found.append(f"{arm}: imported, {note.get('kind')}{missing}; not known: {named or 'nothing'}")
+    return tuple(found)
+
+
 def data_caution(data: RunData | None) -> str | None:
     """What a reader must know of a run on less or other than the benchmark; `None` for the whole of it."""
     if data is None or data.whole:

@@ -24,6 +24,7 @@ from gravbench.analysis.loaded import (
     ScoreNote,
     Unit,
     data_losses,
+    import_notes,
     is_lossy,
     run_data,
     score_notes,
@@ -42,7 +43,7 @@ from gravbench.analysis.speed import (
     sub_design,
 )
 from gravbench.analysis.stages import Amdahl, CostModel, amdahl, cost_model, page_ns
-from gravbench.arms import identity_base, speed_base
+from gravbench.arms import speed_base, text_base
 from gravbench.protocols import Referee
 from gravbench.records import Record
 from gravbench.store.schema import GenRecord
@@ -103,7 +104,8 @@ class ArmAnalysis(Record):
     n: int
     failed: int
     loops: int
-    truncated: int
+    truncated: int | None
+    """`None`: of imports that do not say why an answer ended."""
     counters: dict[str, Interval]
     acceptance: Acceptance | None
     quality: dict[str, QualityDifference]
@@ -151,6 +153,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
         arms=tuple(_arm(run, arm, design, options) for arm in run.arms),
         notes=(
             *data_losses(run.manifest.protocol),
+            *import_notes(run.manifest.protocol),
             *run.notes,
             *speed_notes(run.arms),
             *share_notes([run.records(arm) for arm in run.arms]),
@@ -187,7 +190,7 @@ def _of(numerator: int, denominator: int) -> Statistic:
 
 def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> ArmAnalysis:
     records, units = run.records(arm), run.units
-    base, timed = identity_base(arm, run.arms), speed_base(arm, run.arms)
+    base, timed = text_base(arm, run.arms), speed_base(arm, run.arms)
     pairs, lossy = _pairs(units, base, arm), is_lossy(run.manifest.protocol, arm)
     timed_pairs = _pairs(units, timed, arm)
     seed, resamples = options.seed, options.resamples
@@ -202,7 +205,10 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         n=len(units),
         failed=sum(r.status != "ok" for r in records),
         loops=sum(r.loop_flag for r in records),
-        truncated=sum(r.stop_reason == "length" for r in records),
+        truncated=None
+        if all(r.stop_reason is None for r in records if r.status == "ok")
+        and any(r.imported for r in records)
+        else sum(r.stop_reason == "length" for r in records),
         counters=counter_ratios(units, arm, design, seed=seed, resamples=resamples),
         acceptance=acceptance(records),
         quality=quality_differences(
@@ -263,7 +269,7 @@ def _group(run: LoadedRun, arm: str, group: Group, design: Design, options: Anal
     seed, resamples = options.seed, options.resamples
     if kind != "task":  # tasks stand in a run's summary too, with the same intervals
         resamples = min(resamples, GROUP_RESAMPLES)
-    base, timed = identity_base(arm, run.arms), speed_base(arm, run.arms)
+    base, timed = text_base(arm, run.arms), speed_base(arm, run.arms)
     own_scores, base_scores = run.unit_scores(arm), run.unit_scores(base or arm)
 
     def speed(time_of: TimeOf) -> SpeedEstimate | None:

@@ -13,7 +13,13 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from gravbench.analysis.bootstrap import CONFIDENCE, METHOD, RESAMPLES, Design
-from gravbench.analysis.counters import CounterSummary, at_acceptance_floor, hidden_notes, summarise_counters
+from gravbench.analysis.counters import (
+    CounterSummary,
+    at_acceptance_floor,
+    hidden_notes,
+    summarise_counters,
+    tells_nothing,
+)
 from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
 from gravbench.analysis.identity import Identity, count_identical, has_tokens, is_identical
 from gravbench.analysis.loaded import (
@@ -22,6 +28,7 @@ from gravbench.analysis.loaded import (
     Unit,
     data_losses,
     design_for,
+    import_notes,
     is_lossy,
     named,
     plain_facts,
@@ -30,7 +37,7 @@ from gravbench.analysis.loaded import (
 from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.speed import Speedup, TimeOf, decode_ns, request_ns, speed_notes, speedup, sub_design
 from gravbench.analysis.stages import PagesSummary, page_ns, summarise_pages
-from gravbench.arms import AR, batch_of, identity_base, is_ar, speed_base
+from gravbench.arms import AR, batch_of, is_ar, speed_base, text_base
 from gravbench.records import SAMPLE_TASKS, Record, SampleTask
 from gravbench.scorers.contract import Metric
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
@@ -54,7 +61,8 @@ class TaskSummary(Record):
     quality: dict[str, float]
     scored: dict[str, int] = Field(default_factory=dict)
     """Metric -> scored samples, failed ones among them: what `quality` is the mean of."""
-    counters: CounterSummary
+    counters: CounterSummary | None = None
+    """Absent where the answers are imports that tell none."""
     identical_to_ar: Identity | None = None
     speedup: Speedups | None = None
     failed: int
@@ -197,6 +205,7 @@ def build_summary(
         failures=failures or None,
         warnings=(
             *data_losses(manifest.protocol),
+            *import_notes(manifest.protocol),
             *_model_warnings(manifest),
             *_warnings(strategies, failed=failed, failures=failures, n_samples=n_samples),
             *_looping(run.units, arms),
@@ -237,7 +246,9 @@ def _strategy(arm: str, run: _Run, scores: Sequence[ScoreRecord], *, bases: Base
         base=_unless_plain(bases.identity, arm),
         speed_base=_unless_plain(bases.speed, arm),
         quality_difference=_quality_difference(arm, bases.identity, run, scores),
-        pages=summarise_pages(on_pages, arm, base=bases.speed) if on_pages else None,
+        pages=summarise_pages(on_pages, arm, base=bases.speed)
+        if any(not pair[arm].imported for pair in on_pages)
+        else None,
     )
 
 
@@ -257,7 +268,7 @@ def _quality_difference(
 
 
 def _bases(arm: str, arms: Sequence[str]) -> Bases:
-    return Bases(identity=identity_base(arm, arms), speed=speed_base(arm, arms))
+    return Bases(identity=text_base(arm, arms), speed=speed_base(arm, arms))
 
 
 def _unless_plain(base: str | None, arm: str) -> str | None:
@@ -275,7 +286,7 @@ def _task(
         n_samples=len({unit.sample_id for unit in units}),
         quality=run.quality_of(scores),
         scored=_scored(scores),
-        counters=summarise_counters(records),
+        counters=None if tells_nothing(records) else summarise_counters(records),
         identical_to_ar=count_identical(against) if against and arm not in run.lossy else None,
         speedup=_speedups(arm, run, rows, base=bases.speed) if bases.speed and units else None,
         failed=sum(record.status != "ok" for record in records),
@@ -325,8 +336,10 @@ def _warnings(
     strategies: Mapping[str, StrategySummary], *, failed: int, failures: Mapping[str, str], n_samples: int
 ) -> list[str]:
     found = []
+    bases = {strategy.base for strategy in strategies.values() if strategy.identical_to_ar is not None}
     if not any(is_ar(arm) for arm in strategies):
-        found.append("no `ar` arm: speedups and token identity were not measured")
+        shown = f"; text is held against {', '.join(b for b in bases if b)}, the first" if bases else ""
+        found.append(f"no `ar` arm: speedups were not measured{shown}")
     found += speed_notes(strategies)
     if failed:
         found.append(f"{failed} of {n_samples} samples failed; they score worst and stay in every mean")
@@ -334,7 +347,7 @@ def _warnings(
         found += [f"and {failed - len(failures)} more failed samples"] if failed > len(failures) else []
     for arm, strategy in strategies.items():
         counters = strategy.counters
-        if at_acceptance_floor(counters):
+        if counters is not None and at_acceptance_floor(counters):
             found.append(
                 f"{arm}: acceptance is at its floor ({counters.draft_accepted} of {counters.draft_offered} "
                 f"draft tokens accepted, {counters.accepted_draft or 0:.2f} a round): mask_id in "
@@ -343,8 +356,9 @@ def _warnings(
         identity = strategy.identical_to_ar
         if identity is not None and identity.n < identity.of:
             base = strategy.base or AR
+            what = "text" if identity.by_text else "tokens"
             found.append(
-                f"{arm}: {identity.of - identity.n} of {identity.of} outputs have other tokens than {base}"
+                f"{arm}: {identity.of - identity.n} of {identity.of} outputs have other {what} than {base}"
             )
         if strategy.differing_repeats:
             found.append(

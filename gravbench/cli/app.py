@@ -31,6 +31,7 @@ VERBS = {
     "report": "verdict_verbs:report",
     "sweep": "verbs:sweep",
     "export": "verbs:export",
+    "import": "verbs:import_",
     "doctor": "verbs:doctor",
     "train": "verbs:train",
     "omnidoc": "omnidoc_command:omnidoc",

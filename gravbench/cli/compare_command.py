@@ -94,7 +94,9 @@ def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
         parts += [Text(line) for line in _verdict_lines(arm)]
     parts += _speed(analysis)
     quality = [(arm.arm, arm.quality) for arm in judged]
-    parts += _table(breakdown.difference_table(quality, base=AR, own="strategy's"), whole=(1,))
+    parts += _table(
+        breakdown.difference_table(quality, base=breakdown.base_of(judged), own="strategy's"), whole=(1,)
+    )
     counters = breakdown.counter_table((arm.arm, arm, None) for arm in analysis.arms)
     parts += _table(counters, whole=(1, 2, 3))
     for arm in judged:
@@ -183,6 +185,9 @@ def _decode(analysis: RunAnalysis, name: str) -> Interval | None:
 def same_tokens(audit: Audit, *, as_: str = "") -> str:
     """`same tokens as ar on 13 of 14 samples; text differs on 1 with the same tokens (assembly)`."""
     whom = f" as {as_}" if as_ else ""
+    if audit.by_text:
+        counted = "" if audit.by_text == audit.compared else f" (text alone on {audit.by_text})"
+        return f"same text{whom} on {audit.identical} of {audit.compared} samples{counted}"
     text = f"; text differs on {audit.assembly} with the same tokens (assembly)" if audit.assembly else ""
     return f"same tokens{whom} on {audit.identical} of {audit.compared} samples{text}"
 
@@ -197,6 +202,8 @@ def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
         return []
     kinds = ", ".join(f"{count} {kind}" for kind, count in audit.classes.items())
     judged = f"referee's tau {audit.tau:g}" if audit.refereed else "no referee asked: --referee MODEL"
+    if audit.by_text == audit.compared:
+        judged = "texts alone were compared"
     lines: list[RenderableType] = [
         Text(
             f"{title}: {len(audit.differences)} of {audit.compared} differ ({kinds}); "
@@ -206,6 +213,9 @@ def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
     for d in audit.differences[:SHOWN_DIFFERENCES]:
         gap = f", gap {d.opinion.gap:.2g}" if d.opinion else ""
         where = f"{d.sample_id}#{d.region_id}" if d.region_id else d.sample_id
+        if d.kind == "text":
+            lines.append(Text(f"  {where}: character {d.index}: {d.base_text!r} against {d.own_text!r}"))
+            continue
         lines.append(
             Text(
                 f"  {where}: token {d.index}, {d.base_id} against {d.own_id}, {d.kind}{gap}: "
@@ -221,6 +231,8 @@ def _null(comparison: Comparison) -> list[RenderableType]:
     if audit is None and any(is_ar(arm.base_arm) and is_ar(arm.own_arm) for arm in comparison.arms):
         return []  # the sentence and the audit of that pair have said it
     if audit is None:
+        if not any(map(is_ar, (arm.arm for arm in comparison.base.arms))):
+            return []
         return [
             Text("AR against AR: not measured; compare with a second run of the same model for the null.")
         ]

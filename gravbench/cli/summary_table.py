@@ -84,7 +84,7 @@ def _scored(summary: Summary, *, pages: bool) -> list[Metric]:
 
 def _quality(summary: Summary) -> Table:
     metrics = _scored(summary, pages=False)  # pages have a table of their own
-    columns = ("strategy", *(m.heading for m in metrics), "same tokens as ar", "failed")
+    columns = ("strategy", *(m.heading for m in metrics), _same_heading(summary), "failed")
     rows: Rows = [
         (arm(name), *(_value(m, s.quality) for m in metrics), _identical(s), f"{s.failed}/{s.n_samples}")
         for name, s in summary.strategies.items()
@@ -162,11 +162,11 @@ def _by_task(summary: Summary) -> Table:
 
 
 def _speed_cells(part: TaskSummary) -> tuple[str, str, str, str, str]:
-    counters = part.counters
+    c = part.counters
     return (
-        number(counters.tpf_all),
-        number(counters.accepted_draft if counters.draft_offered > 0 else None),
-        number(counters.tau_round),
+        number(None if c is None else c.tpf_all),
+        number(c.accepted_draft if c is not None and c.draft_offered > 0 else None),
+        number(None if c is None else c.tau_round),
         interval(part.speedup.decode if part.speedup else None, "×"),
         interval(part.speedup.request if part.speedup else None, "×"),
     )
@@ -182,6 +182,15 @@ def _lossy_lines(summary: Summary) -> list[RenderableType]:
         for name, s in summary.strategies.items()
         if s.quality_difference
     ]
+
+
+def _same_heading(summary: Summary) -> str:
+    """What the strategies are held against: `same tokens as ar`, of imports `same text as mineru`."""
+    held = [s for s in summary.strategies.values() if s.identical_to_ar is not None]
+    what = "text" if any(s.identical_to_ar.by_text for s in held if s.identical_to_ar) else "tokens"
+    bases = {s.base or AR for s in held}
+    own = next(iter(bases)) if len(bases) == 1 and not any(map(is_ar, summary.strategies)) else AR
+    return f"same {what} as {own}"
 
 
 def _identical(part: TaskSummary) -> str:

@@ -100,6 +100,54 @@ def score(
     return score_run(run, suite=suite, data=data, as_json=json)
 
 
+def import_(
+    suite: Annotated[str, typer.Option(help="Suite that was answered.", show_default=False)],
+    predictions: Annotated[
+        Path,
+        typer.Option(metavar="PATH", help="Folder of Markdown, or JSON Lines.", show_default=False),
+    ],
+    arm: Annotated[str, typer.Option(help="Name of the arm: who answered.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="RUN", help="Run folder; a further import adds an arm.", show_default=False),
+    ],
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="ARM", help="Which arm of a file that holds several.", show_default=False),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the suite's pages, as for run.", show_default=False),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=VALUE", help="Only samples with this attribute.", show_default=False),
+    ] = None,
+    pages: Annotated[
+        str | None, typer.Option(metavar="GLOB", help="Only samples whose id matches.", show_default=False)
+    ] = None,
+    max_errors: Annotated[
+        str, typer.Option(help="Samples that may lack a prediction before exit 3: a share or a number.")
+    ] = "1%",
+    json: JsonFlag = False,
+) -> int:
+    """Make a run of answers that another program wrote; score, compare, gate and report take it as any."""
+    from gravbench.cli.import_command import import_predictions
+
+    return import_predictions(
+        suite=suite,
+        predictions=predictions,
+        arm=arm,
+        out=out,
+        of=of,
+        data=data,
+        where=where,
+        pages=pages,
+        max_errors=max_errors,
+        as_json=json,
+    )
+
+
 def export(
     run: RunArgument,
     clockless: Annotated[

@@ -20,7 +20,7 @@ from gravbench.gate.verdict import Level
 from gravbench.records import Record
 from gravbench.store.run_identity import RunIdentity
 
-SHIPPED = ("default", "new-weights")
+SHIPPED = ("default", "new-weights", "imports")
 NEW_WEIGHTS = "new-weights"
 RENAMED = {
     "tokens_per_round": "tau_round",

@@ -13,6 +13,7 @@ from gravbench.analysis.counters import CounterSummary
 from gravbench.analysis.identity import Audit
 from gravbench.analysis.quality import QualityDifference, QualityLevel, label_of
 from gravbench.analysis.run_analysis import ArmAnalysis
+from gravbench.arms import AR, is_ar
 from gravbench.reporting.charts import end_to_end, end_to_end_column, main_metric, metric_order
 from gravbench.reporting.tables import (
     NONE,
@@ -103,8 +104,8 @@ def counter_table(arms: Iterable[tuple[str, ArmAnalysis, CounterSummary | None]]
                 interval(a.counters.get("tau_round")),
                 interval(a.counters.get("accepted_draft")) if drafts else NONE,
                 number(forwards.value if forwards else None),
-                f"{a.failed}/{a.truncated}/{a.loops}",
-                *_totals(c, drafts=drafts),
+                f"{a.failed}/{NONE if a.truncated is None else a.truncated}/{a.loops}",
+                *_totals(c if c is None or c.samples or a.failed == a.n else None, drafts=drafts),
             )
         )
     columns = (
@@ -135,15 +136,31 @@ def quality_table(
 ) -> Table | None:
     """Every metric of every strategy, with the difference to the `ar` arm it is held against."""
     rows: list[Row] = []
-    for label, a, levels in arms:
+    listed = list(arms)
+    for label, a, levels in listed:
         for metric in metric_order(levels):
             level, d = levels[metric], a.quality.get(metric)
             cell = Cell(text=signed(d), tint=tint_of_points(d))
             changed = NONE if d is None else f"{d.changed}"
             row = (interval(level.points), cell, changed, _p(d), str(level.n))
             rows.append((arm(label), label_of(metric), *row))
-    columns = ("strategy", "metric", "points [95 %]", "difference to ar", "changed", "sign-flip p", "n")
+    columns = (
+        "strategy",
+        "metric",
+        "points [95 %]",
+        f"difference to {base_of([a for _, a, _ in listed])}",
+        "changed",
+        "sign-flip p",
+        "n",
+    )
     return _some(POINTS.capitalize(), columns, rows, left=frozenset({0, 1}))
+
+
+def base_of(arms: Iterable[ArmAnalysis]) -> str:
+    """The arm that all are held against, where that is one and no `ar`; else `ar`."""
+    held = {a.base for a in arms if a.base is not None}
+    own = next(iter(held)) if len(held) == 1 else AR
+    return AR if is_ar(own) else own
 
 
 def difference_table(
@@ -170,6 +187,7 @@ def difference_table(
 def group_table(label: str, a: ArmAnalysis, *, at_least: int = 1) -> Table | None:
     """Tasks and output lengths all, categories from `at_least` samples on, tinted from bad to good."""
     rows: list[Row] = []
+    same = "same text" if a.identity is not None and a.identity.by_text else "same tokens"
     for g in a.groups:
         if g.kind not in {"task", "length"} and g.n < at_least:
             continue
@@ -192,9 +210,9 @@ def group_table(label: str, a: ArmAnalysis, *, at_least: int = 1) -> Table | Non
     columns = (
         "group",
         "n",
-        "same tokens",
+        same,
         "points",
-        "difference to ar",
+        f"difference to {a.base or AR}",
         "decode",
         end_to_end_column(a.groups),
         "accepted_draft",

@@ -38,7 +38,8 @@ def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart])
     found: list[str] = [] if caution is None else [caution]
     n = analysis.n_samples
     if not any(map(is_ar, run.arms)):
-        found.append("There is no ar arm: neither identity nor speedup was measured.")
+        held = f"text is held against {run.arms[0]}, the first" if len(run.arms) > 1 else "identity neither"
+        found.append(f"There is no ar arm: speedup was not measured, {held}.")
     if all(map(is_ar, run.arms)):
         found.append("Only ar was run: there is nothing to hold against it.")
     if n < MIN_FREEDOM + 1:
@@ -64,7 +65,11 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
     elif arm.failed:
         found.append(f"{name}: {arm.failed} of {arm.n} samples failed; they score worst.")
     if arm.identity is not None and arm.identity.faults:
-        judged = "" if arm.identity.refereed else " (no referee was asked which of them are near-ties)"
+        judged = (
+            ""
+            if arm.identity.refereed or arm.identity.by_text
+            else " (no referee was asked which of them are near-ties)"
+        )
         found.append(
             f"{name}: {arm.identity.faults} outputs differ from {arm.base or AR} without an excuse{judged}."
         )

@@ -15,7 +15,7 @@ from gravbench.analysis.identity import is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit
 from gravbench.analysis.speed import decode_ns
 from gravbench.analysis.stages import whole_ns
-from gravbench.arms import identity_base
+from gravbench.arms import text_base
 from gravbench.errors import DataError
 from gravbench.imaging import decode_preview, read_bounded
 from gravbench.records import joined_rounds
@@ -136,12 +136,12 @@ def _sample(
 def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
     record = unit.records[arm]
     scores = run.scores.get((unit.sample_id, unit.rep, arm), ())
-    base = identity_base(arm, run.arms)
+    base = text_base(arm, run.arms)
     return Answer(
         run=number,
         arm=arm,
         status=record.status,
-        stop_reason=record.stop_reason,
+        stop_reason=record.stop_reason or "not told",
         error=f"{record.error.stage}: {record.error.kind}: {record.error.message}" if record.error else None,
         loop=record.loop_flag,
         text=record.text,

@@ -141,7 +141,8 @@ def _claim(a: Named) -> str:
     if a.arm.lossy:
         same = f"; lossy: {_lost(a)}"
     elif (audit := a.arm.identity) is not None:
-        same = f"; {audit.identical} of {audit.compared} outputs are token-identical to {_against(a)}"
+        what = "of equal text with" if audit.by_text else "token-identical to"
+        same = f"; {audit.identical} of {audit.compared} outputs are {what} {_against(a)}"
     return f"{a.label} decodes {interval(a.arm.decode, '×')} as fast as {_own(a, a.over)}{request}{same}."
 
 
@@ -220,7 +221,8 @@ def _same(a: Named) -> Answered:
             mood="unclear",
             detail=f"All {audit.both_failed} pairs failed in both arms.",
         )
-    counted = f"{audit.identical} of {audit.compared} outputs have {_against(a)}'s token ids and stop reason"
+    what = "text" if audit.by_text else "token ids and stop reason"
+    counted = f"{audit.identical} of {audit.compared} outputs have {_against(a)}'s {what}"
     if audit.spotless:
         return Answered(question=question, answer="yes", mood="yes", detail=counted + ".")
     return Answered(

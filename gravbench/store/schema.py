@@ -153,14 +153,21 @@ class SampleAnswer(StoredRecord):
     """Budget of all pieces together."""
     status: GenStatus
     error: GenError | None
-    stop_reason: StopReason
-    """`length` when any piece ran into its budget."""
+    stop_reason: StopReason | None
+    """`length` when any piece ran into its budget; `None`: an import that does not tell."""
     loop_flag: bool
     text: str
     text_sha: str
     pieces: tuple[Piece, ...]
     assembly: Assembly | None = None
     """`None` where the one piece is the whole sample, and for a page that failed before its regions."""
+    imported: bool = False
+    """Another program wrote it: what it did not tell is unknown, not zero."""
+
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether its token ids are known."""
+        return not self.imported or any(piece.token_ids for piece in self.pieces)
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -176,15 +183,20 @@ class SampleAnswer(StoredRecord):
 
     @cached_property
     def counters(self) -> Counters | None:
-        """Counts of all pieces together; `None` when the sample failed."""
-        if self.status != "ok":
+        """Counts of all pieces together; `None` when the sample failed, or nobody told them."""
+        if self.status != "ok" or (self.imported and not self.answers):
             return None
         return summed_counters([trace.counters for _, trace in self.answers])
 
     @cached_property
     def times(self) -> Times | None:
-        """Times of all pieces together; `None` when the sample failed."""
-        return summed_times([trace.times for _, trace in self.answers]) if self.status == "ok" else None
+        """Times of all pieces together; `None` when the sample failed.
+
+        Nor has an import any: they were not taken beside those of other arms, so they compare with none.
+        """
+        if self.status != "ok" or self.imported:
+            return None
+        return summed_times([trace.times for _, trace in self.answers])
 
     @model_validator(mode="after")
     def _consistent(self) -> SampleAnswer:
@@ -212,7 +224,7 @@ class GenRecord(SampleAnswer):
     slot: int = Field(ge=0)
     attempt: int = Field(ge=1)
     suite_sha: str
-    timing_source: Literal["engine"] = "engine"
+    timing_source: Literal["engine", "import"] = "engine"
     forward_group: int | None = Field(default=None, ge=0)
     """Records of one session and arm with the same number shared forwards; `None`: it decoded alone."""
     submit_ns: int = Field(ge=0)
@@ -250,7 +262,7 @@ class ScoreRecord(StoredRecord):
 
 def breach(record: SampleAnswer) -> str | None:
     """What an answer that claims to be complete gets wrong about itself; `None` when it adds up."""
-    if record.pieces and not record.answers:
+    if record.pieces and not record.answers and not record.imported:
         return "an ok record needs a trace"
     if record.stop_reason == "error":
         return "an ok record cannot stop by error"
@@ -258,7 +270,7 @@ def breach(record: SampleAnswer) -> str | None:
         if len(piece.token_ids) != trace.counters.tokens_out:
             return f"{len(piece.token_ids)} token ids, counters.tokens_out is {trace.counters.tokens_out}"
     tokens = len(record.token_ids)
-    if tokens > record.max_new_tokens:
+    if tokens > record.max_new_tokens and not record.imported:
         return f"{tokens} tokens out of a budget of {record.max_new_tokens}"
     return next((fault for _, trace in record.answers if (fault := _times_breach(trace))), None)
 

@@ -1,0 +1,66 @@
+"""`gravbench import`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gravbench.analysis.summary import summary_json
+from gravbench.cli.output import print_json, print_tables, say_error
+from gravbench.cli.summary_table import summary_parts
+from gravbench.errors import NotComparableError
+from gravbench.options import RunOptions, parse_error_limit
+from gravbench.provenance import capture
+from gravbench.runner.foreign_predictions import read_predictions
+from gravbench.runner.importing import import_arm
+from gravbench.runner.samples import open_suite_data
+from gravbench.suites.manifest import load_suite
+
+
+def import_predictions(
+    *,
+    suite: str,
+    predictions: Path,
+    arm: str,
+    out: Path,
+    of: str | None,
+    data: Path | None,
+    where: str | None,
+    pages: str | None,
+    max_errors: str,
+    as_json: bool,
+) -> int:
+    """Bring the answers in, print the summary of all arms; 3 when more of this arm failed than allowed."""
+    limit = parse_error_limit(max_errors)
+    loaded = load_suite(suite)
+    asked = RunOptions(suite=suite, data=data, where=where, pages=pages)
+    opened = open_suite_data(asked, loaded, note=lambda text: print(text, file=sys.stderr))
+    found = read_predictions(predictions, [sample.sample_id for sample in opened.samples], arm=of)
+    done = import_arm(
+        loaded,
+        opened,
+        found,
+        arm=arm,
+        out=out,
+        source=predictions.name,
+        argv=("gravbench", *sys.argv[1:]),
+        environment=capture(os.environ),
+        now=datetime.now(UTC),
+    )
+    if as_json:
+        print_json(summary_json(done.summary))
+    else:
+        print_tables(*summary_parts(done.summary))
+    if found.caution is not None:
+        print(f"gravbench: {arm}: {found.caution}", file=sys.stderr)
+    failed = done.summary.strategies[arm].failed
+    if not limit.exceeded(failed, done.summary.n_samples):
+        return 0
+    say_error(
+        f"{arm}: {failed} of {done.summary.n_samples} samples have no usable prediction, more than "
+        f"--max-errors {limit} allows",
+        "They score worst. Complete the predictions and import them into a new folder, or allow it.",
+    )
+    return NotComparableError.exit_code
