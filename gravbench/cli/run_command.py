@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from glob import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -25,6 +27,7 @@ from gravbench.reporting.breakdown import tie_sentence, ties_of
 from gravbench.reporting.definitions import counter_words
 from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, table
 from gravbench.runner.engine import open_engine
+from gravbench.runner.exporting import FORMATS
 from gravbench.runner.forecast import Forecast, Seconds, forecast
 from gravbench.runner.run import Outcome, rescore, run
 from gravbench.runner.samples import open_suite_data, samples_of_run
@@ -33,6 +36,9 @@ from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import canonical_json
 from gravbench.suites.manifest import load_suite
+
+if TYPE_CHECKING:
+    from gravbench.omnidocbench.cdm.rows import Cdm
 
 
 def run_suite(options: RunOptions, *, report: Path | None, as_json: bool, quiet: bool) -> int:
@@ -157,10 +163,54 @@ def score_again(run_dir: Path, *, suite: str | None, data: Path | None) -> Summa
     return rescore(run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data))
 
 
+def give_back(run_dir: Path, *, format: str, out: Path | None) -> int:
+    """Write the answers of a run in a format of other tools, and say where."""
+    if format not in FORMATS:
+        raise UsageError(f"--format {format!r}: unknown", hint=f"One of {', '.join(FORMATS)}.")
+    if out is None:
+        raise UsageError(f"--format {format}: nowhere to write", hint="Name a place with --out.")
+    run = RunDirectory(run_dir)
+    written = FORMATS[format](run, out)
+    if format == "omnidocbench":
+        written += _official_results(run, written, out / "result")
+    for place in written:
+        print_line(f"written: {place}")
+    return 0
+
+
+def _official_results(run: RunDirectory, folders: Sequence[Path], result: Path) -> list[Path]:
+    """The result files of the official program for each arm, by its rules; nothing where the pages of the run
+    are not OmniDocBench's, as its annotation file says."""
+    from gravbench.cli.omnidoc_report import ScoreOptions, run_scoring, write_tables
+
+    data = run.manifest().protocol.get("data")
+    folder = Path(str(data.get("folder"))) if isinstance(data, dict) else None
+    truth = None if folder is None else folder / "OmniDocBench.json"
+    if truth is None or not truth.is_file():
+        raise NotComparableError(
+            f"{run.path}: {truth or 'OmniDocBench.json'} is not here, and results need it",
+            hint="The Markdown is written; score it with gravbench omnidoc --gt FILE --official DIR.",
+        )
+    names = sorted({f"{escape(entry.sample_id)}.*" for entry in run.manifest().plan})
+    for arm in folders:
+        options = ScoreOptions(truth, arm, 1, names)
+        write_tables(
+            run_scoring(options, cdm=_cdm), by=(), markdown=None, csv=None, official=result, name=arm.name
+        )
+    return [result]
+
+
+def _cdm() -> Cdm:
+    from gravbench.omnidocbench.cdm import default_cache_dir
+    from gravbench.omnidocbench.cdm.rows import find_cdm
+
+    return find_cdm(default_cache_dir(), workers=1)
+
+
 def export_run(run_dir: Path, *, clockless: bool, out: Path | None) -> int:
     """Write the clockless lines of a finished, scored run to `out` or stdout."""
     if not clockless:
-        raise UsageError("export needs to know what to write", hint="Add --clockless.")
+        raise UsageError("export needs to know what to write", hint="Add --format jsonl or --clockless.")
     run = RunDirectory(run_dir)
     manifest = run.manifest()
     pairs = finished_pairs(run, manifest)

@@ -156,13 +156,23 @@ def export(
             "--clockless", help="Predictions, token ids, counters and scores; nothing a clock wrote."
         ),
     ] = False,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="jsonl, parquet, omnidocbench (Markdown, and the official result files) or olmocr.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write. Default: stdout.", show_default=False)
+        Path | None,
+        typer.Option(help="File or folder to write. Default of --clockless: stdout.", show_default=False),
     ] = None,
 ) -> int:
-    """Write a finished run as JSON lines that can be compared byte for byte."""
-    from gravbench.cli.run_command import export_run
+    """Give a finished run back: lines to compare byte for byte, or what other tools read."""
+    from gravbench.cli.run_command import export_run, give_back
 
+    if format is not None and not clockless:
+        return give_back(run, format=format, out=out)
     return export_run(run, clockless=clockless, out=out)
 
 
