@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gravbench.options import RunOptions, parse_error_limit
 from gravbench.provenance import capture
 from gravbench.runner.foreign_predictions import read_predictions
 from gravbench.runner.importing import import_arm
-from gravbench.runner.samples import open_suite_data
+from gravbench.runner.samples import check_drift, open_suite_data
 from gravbench.suites.manifest import load_suite
 
 
@@ -29,13 +30,15 @@ def import_predictions(
     data: Path | None,
     where: str | None,
     pages: str | None,
+    allow_drift: Sequence[str],
     max_errors: str,
     as_json: bool,
 ) -> int:
     """Bring the answers in, print the summary of all arms; 3 when more of this arm failed than allowed."""
     limit = parse_error_limit(max_errors)
     loaded = load_suite(suite)
-    asked = RunOptions(suite=suite, data=data, where=where, pages=pages)
+    drift = check_drift(allow_drift)
+    asked = RunOptions(suite=suite, data=data, where=where, pages=pages, allow_drift=drift)
     opened = open_suite_data(asked, loaded, note=lambda text: print(text, file=sys.stderr))
     found = read_predictions(predictions, [sample.sample_id for sample in opened.samples], arm=of)
     done = import_arm(

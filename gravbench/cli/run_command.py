@@ -192,10 +192,15 @@ def _official_results(run: RunDirectory, folders: Sequence[Path], result: Path) 
             hint="The Markdown is written; score it with gravbench omnidoc --gt FILE --official DIR.",
         )
     names = sorted({f"{escape(entry.sample_id)}.*" for entry in run.manifest().plan})
-    for arm in folders:
-        options = ScoreOptions(truth, arm, 1, names)
+    for markdown in folders:
+        options = ScoreOptions(truth, markdown, 1, names)
         write_tables(
-            run_scoring(options, cdm=_cdm), by=(), markdown=None, csv=None, official=result, name=arm.name
+            run_scoring(options, cdm=_cdm),
+            by=(),
+            markdown=None,
+            csv=None,
+            official=result,
+            name=markdown.name,
         )
     return [result]
 

@@ -126,6 +126,12 @@ def import_(
     pages: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Only samples whose id matches.", show_default=False)
     ] = None,
+    allow_drift: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD", help="suite: a changed copy of the data, named as such.", show_default=False
+        ),
+    ] = None,
     max_errors: Annotated[
         str, typer.Option(help="Samples that may lack a prediction before exit 3: a share or a number.")
     ] = "1%",
@@ -143,6 +149,7 @@ def import_(
         data=data,
         where=where,
         pages=pages,
+        allow_drift=allow_drift or (),
         max_errors=max_errors,
         as_json=json,
     )

@@ -10,7 +10,7 @@ import pytest
 from page_support import det, entry, write_folder
 from PIL import Image
 
-from gravbench.cli.entry import run_command_line
+from gravbench.cli.app import run_command_line
 from gravbench.store.rundir import RunDirectory
 from gravbench.suites.own_crops import Making, make_suite
 from gravbench.suites.truth_tables import read_truth
@@ -206,6 +206,7 @@ def test_folders_of_markdown_are_scored_and_given_back(
     said = " ".join(capsys.readouterr().out.split())
     assert "mineru: imported, MinerU" in said
     assert "ms per page" not in said
+    assert "official page scores" in said
     out = tmp_path / "out"
     assert run_command_line(["export", str(run), "--format", "omnidocbench", "--out", str(out)]) == 0
     assert {path.name for path in (out / "mineru").iterdir()} == {f"page-{n}.md" for n in range(3)}
