@@ -7,7 +7,7 @@ import pytest
 from run_support import gen_record
 
 from gravbench.errors import DataError, NotComparableError
-from gravbench.scorers.contract import Answer, Metric, Sample, Score, Scorer
+from gravbench.scorers.contract import Answer, Metric, Note, Sample, Score, Scorer
 from gravbench.scorers.crops import CropScorer
 from gravbench.scorers.scoring import ScorerSet, open_scorers
 from gravbench.store.schema import GenError, GenRecord
@@ -71,6 +71,15 @@ def test_stored_scores_of_another_signature_are_not_taken_over() -> None:
     changed = Counting(signature="other")
     (score,) = ScorerSet((changed,)).score([gen_record()], [crop("abc")], known=known)
     assert (score.signature, len(changed.asked)) == ("other", 1)
+
+
+@pytest.mark.parametrize(("machine", "asked"), [(True, 1), (False, 0)])
+def test_a_stored_score_that_a_fault_of_the_machine_made_is_made_again(machine: bool, asked: int) -> None:
+    note = Note(element="predicted LaTeX table 0", reason="latexmlc is not installed", machine=machine)
+    known = [s.model_copy(update={"notes": (note,)}) for s in CROPS.score([gen_record()], [crop("abc")])]
+    counting = Counting()
+    (score,) = ScorerSet((counting,)).score([gen_record()], [crop("abc")], known=known)
+    assert (len(counting.asked), score.notes) == (asked, () if machine else (note,))
 
 
 def test_a_scorer_sees_all_repeats_of_a_sample_with_their_status() -> None:
