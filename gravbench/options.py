@@ -21,7 +21,7 @@ from gravbench.arms import MAX_BATCH
 from gravbench.errors import UsageError
 from gravbench.provenance import usable_cores
 from gravbench.records import Record
-from gravbench.store.run_identity import RunIdentity
+from gravbench.store.schema import RunIdentity
 
 DEFAULT_STRATEGIES = ("ar", "selfspec")
 DEFAULT_MODEL = "gravity-tiny"
@@ -104,7 +104,7 @@ class RunOptions(Record):
             flag="--strategy",
         ),
     ] = ()
-    """As given; `gravbench.runner.strategies.check_strategies` makes arms of them."""
+    """As given; `gravbench.runner.engine.check_strategies` makes arms of them."""
     model: Annotated[
         str | None,
         Option(

@@ -21,12 +21,12 @@ from gravbench.records import Counters, Times, Trace
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
-from gravbench.store.run_identity import RunIdentity
 from gravbench.store.schema import (
     GenError,
     GenRecord,
     Manifest,
     PlanEntry,
+    RunIdentity,
     ScoreRecord,
     sha256_of,
     sha256_text,

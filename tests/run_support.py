@@ -29,9 +29,8 @@ from gravbench.records import (
 )
 from gravbench.runner.run import Outcome, run
 from gravbench.runner.session import Progress
-from gravbench.store.run_identity import RunIdentity
 from gravbench.store.rundir import RunDirectory, finished_pairs
-from gravbench.store.schema import GenRecord, sha256_text
+from gravbench.store.schema import GenRecord, RunIdentity, sha256_text
 from gravbench.suites.manifest import Suite
 from gravbench.suites.samples import Sample
 

@@ -22,8 +22,7 @@ from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.verdict import GateReport, Verdict
 from gravbench.runner.run import rescore
 from gravbench.scorers.scoring import open_scorers
-from gravbench.store.run_identity import RunIdentity
-from gravbench.store.schema import sha256_of, sha256_text
+from gravbench.store.schema import RunIdentity, sha256_of, sha256_text
 
 Line = dict[str, Any]
 

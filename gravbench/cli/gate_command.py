@@ -14,8 +14,8 @@ from typing import get_args
 from rich.console import RenderableType
 from rich.text import Text
 
+from gravbench.analysis.bootstrap import DetectableEffect
 from gravbench.analysis.loaded import run_data
-from gravbench.analysis.mde import DetectableEffect
 from gravbench.cli.output import print_json, print_tables, rich_table, say_error
 from gravbench.cli.progress import make_progress
 from gravbench.cli.run_loading import load_with_facts, policy_of, set_up_referee, shipped_reference

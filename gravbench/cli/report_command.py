@@ -23,8 +23,7 @@ from gravbench.cli.run_loading import (
 from gravbench.errors import DataError, UsageError
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
-from gravbench.pages.annotations import annotated_regions, annotated_size, has_places
-from gravbench.pages.regions import PageSample
+from gravbench.pages.regions import PageSample, annotated_regions, annotated_size, has_places
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
 from gravbench.reporting.gallery import SampleSource

@@ -26,12 +26,11 @@ from gravbench.options import RunOptions
 from gravbench.reporting.breakdown import tie_sentence, ties_of
 from gravbench.reporting.definitions import counter_words
 from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, table
-from gravbench.runner.engine import open_engine
+from gravbench.runner.engine import as_arms, open_engine
 from gravbench.runner.exporting import FORMATS
 from gravbench.runner.forecast import Forecast, Seconds, forecast
 from gravbench.runner.run import Outcome, rescore, run
 from gravbench.runner.samples import open_suite_data, samples_of_run
-from gravbench.runner.strategies import as_arms
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import canonical_json

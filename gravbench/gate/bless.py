@@ -34,8 +34,7 @@ from gravbench.gate.reference import (
 from gravbench.options import DEFAULT_MODEL, options_of
 from gravbench.records import Record
 from gravbench.store.files import make_folder, write_atomic
-from gravbench.store.run_identity import RunIdentity
-from gravbench.store.schema import GenRecord, ScoreRecord, record_bytes
+from gravbench.store.schema import GenRecord, RunIdentity, ScoreRecord, record_bytes
 
 COUNTED = (
     "samples",

@@ -8,13 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import JsonValue
 
-from gravbench.analysis.bootstrap import Design, Floats, ratio
+from gravbench.analysis.bootstrap import (
+    Design,
+    DetectableEffect,
+    Floats,
+    detectable_effect,
+    independent_se,
+    log_ratio_se,
+    ratio,
+)
 from gravbench.analysis.comparison import identity_differences, sample_problem
 from gravbench.analysis.counters import hidden_notes, summarise_counters
 from gravbench.analysis.groups import groups
 from gravbench.analysis.identity import TAU_FLOAT32, audit, has_tokens, is_identical
 from gravbench.analysis.loaded import LoadedRun, Unit, note_lines, run_data, score_notes
-from gravbench.analysis.mde import DetectableEffect, detectable_effect, independent_se, log_ratio_se
 from gravbench.analysis.pieces import (
     COUNTER_RATIOS,
     WIDTH,

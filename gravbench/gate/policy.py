@@ -18,7 +18,7 @@ from gravbench.analysis.quality import metric_rows
 from gravbench.errors import UsageError
 from gravbench.gate.verdict import Level
 from gravbench.records import Record
-from gravbench.store.run_identity import RunIdentity
+from gravbench.store.schema import RunIdentity
 
 SHIPPED = ("default", "new-weights", "imports")
 NEW_WEIGHTS = "new-weights"

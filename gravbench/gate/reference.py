@@ -23,8 +23,7 @@ from gravbench.analysis.loaded import RunData
 from gravbench.errors import DataError
 from gravbench.records import untimed
 from gravbench.store.files import parse_record, read_records
-from gravbench.store.run_identity import RunIdentity
-from gravbench.store.schema import GenRecord, SampleAnswer, ScoreRecord, StageTimes, StoredRecord
+from gravbench.store.schema import GenRecord, RunIdentity, SampleAnswer, ScoreRecord, StageTimes, StoredRecord
 
 RUN_FILE = "run.json"
 TOLERANCES_FILE = "tolerances.toml"

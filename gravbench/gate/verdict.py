@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
+from gravbench.analysis.bootstrap import DetectableEffect
 from gravbench.analysis.loaded import RunData
-from gravbench.analysis.mde import DetectableEffect
 from gravbench.errors import GravbenchError, NotComparableError, VerificationError
 from gravbench.records import Record
 

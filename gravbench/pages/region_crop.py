@@ -9,8 +9,7 @@ from PIL import Image, ImageDraw
 
 from gravbench.errors import DataError
 from gravbench.imaging import load_image
-from gravbench.pages.annotations import annotated_size
-from gravbench.pages.regions import PageSample, Region
+from gravbench.pages.regions import PageSample, Region, annotated_size
 
 PAGE_PIXELS = 170_000_000
 """Pixels a page may have: below the point where the image library itself refuses."""

@@ -1,15 +1,22 @@
-"""Pages, their regions, what finds the regions, and what becomes of each (GLM-OCR page pipeline)."""
+"""Pages, their regions, what finds the regions, and what becomes of each (GLM-OCR page pipeline).
+
+OmniDocBench's annotation of a page is foreign: it is read for the fields in use and keeps the rest.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import Field
 
 from gravbench.errors import DataError
+from gravbench.printable import has_controls
 from gravbench.records import Point, Record, Task
-from gravbench.store.run_identity import LayoutInfo
+from gravbench.store.schema import LayoutInfo
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -97,3 +104,204 @@ def route_of(label: str) -> Route:
             hint="use a layout model with the labels of PP-DocLayoutV3",
         )
     return ROUTES[label]
+
+
+CATEGORY_LABELS: dict[str, str] = {
+    "text_block": "text",
+    "title": "paragraph_title",
+    "table": "table",
+    "equation_isolated": "formula",
+    "equation_caption": "formula_number",
+    "code_txt": "algorithm",
+    "code_txt_caption": "figure_title",
+    "code_algorithm": "algorithm",
+    "code_algorithm_caption": "figure_title",
+    "reference": "reference_content",
+    "figure": "image",
+    "figure_caption": "figure_title",
+    "figure_footnote": "vision_footnote",
+    "table_caption": "figure_title",
+    "table_footnote": "vision_footnote",
+    "header": "header",
+    "footer": "footer",
+    "page_number": "number",
+    "page_footnote": "footnote",
+}
+"""Categories that the official scorer reads, and figures, as labels of the layout model."""
+
+UNREAD_CATEGORIES = frozenset(
+    {
+        *("abandon", "list_group", "equation_semantic", "equation_explanation"),
+        *("text_mask", "table_mask", "chart_mask", "algorithm_mask", "unknown_mask", "need_mask"),
+        "organic_chemical_formula_mask",
+    }
+)
+"""Categories of the release that nobody scores: grouping boxes and masks."""
+
+
+SHAPE_TOLERANCE = 0.02
+"""Aspect ratios may differ by this share: a resized image is rounded to whole pixels."""
+
+MAX_COORDINATE = 1_000_000
+"""Sides and coordinates beyond this many pixels belong to no page."""
+
+_CORRECT = "Correct this page in the annotation file, or restore the release's."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotatedRegion:
+    """A region with its ground truth: text, LaTeX or HTML; empty where the annotation has none."""
+
+    region: Region
+    category: str
+    content: str
+    attributes: Mapping[str, Any]
+
+
+def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
+    """Regions that are not ignored, in reading order; those without an order come last, in file order.
+
+    Polygons are in pixels of the annotated page size; an id that occurs again gets `~2`, `~3`, ... An empty
+    layout, an unknown category, a broken polygon, order or id is a `DataError`.
+    """
+    blocks = entry.get("layout_dets")
+    if not isinstance(blocks, list) or not blocks:
+        raise DataError("layout_dets is empty: the page has no annotated region", hint=_CORRECT)
+    found: list[tuple[float, AnnotatedRegion]] = []
+    for index, block in enumerate(blocks):
+        category = block.get("category_type")
+        if category in UNREAD_CATEGORIES or block.get("ignore", False):
+            continue
+        if category not in CATEGORY_LABELS:
+            raise DataError(
+                f"layout_dets[{index}].category_type is {category!r}, "
+                "expected a category of OmniDocBench v1.6",
+                hint=_CORRECT,
+            )
+        found.append((_place(block.get("order"), index), _region(block, index, category)))
+    found.sort(key=lambda pair: pair[0])
+    return _with_own_ids([region for _, region in found])
+
+
+def has_places(entry: Mapping[str, Any]) -> bool:
+    """Whether any block of a page says where it stands; a truth that is Markdown alone has none."""
+    blocks = entry.get("layout_dets")
+    return not isinstance(blocks, list) or not blocks or any("poly" in block for block in blocks)
+
+
+def annotated_size(entry: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Width and height that a page's annotation states, in pixels; `None` where they are no such numbers."""
+    width, height = (entry["page_info"].get(side) for side in ("width", "height"))
+    usable = _is_number(width) and _is_number(height) and width >= 1 and height >= 1
+    return (width, height) if usable else None
+
+
+def page_scale(entry: Mapping[str, Any], size: tuple[int, int]) -> tuple[float, float]:
+    """Factors from annotated pixels to those of an image of `size`; 1 and 1 when the sizes agree.
+
+    Some pages of the release have width and height exchanged; their polygons are right. Another shape than
+    the image's, either way round, is a `DataError`.
+    """
+    stated = annotated_size(entry)
+    if stated is None:
+        info = entry["page_info"]
+        raise DataError(
+            f"page_info.width and height are {_shown(info.get('width'))} and {_shown(info.get('height'))}, "
+            f"expected numbers of pixels from 1 to {MAX_COORDINATE:,}",
+            hint=_CORRECT,
+        )
+    width, height = stated
+    for first, second in ((width, height), (height, width)):
+        factors = size[0] / first, size[1] / second
+        if abs(factors[0] / factors[1] - 1) <= SHAPE_TOLERANCE:
+            return factors
+    raise DataError(
+        f"page_info says {width} x {height} pixels, the image has {size[0]} x {size[1]}: another shape",
+        hint="Restore the page's own image, or correct its width and height.",
+    )
+
+
+def scaled(region: Region, factors: tuple[float, float]) -> Region:
+    """The region in an image that is larger or smaller than annotated."""
+    if factors == (1.0, 1.0):
+        return region
+    polygon = tuple((x * factors[0], y * factors[1]) for x, y in region.polygon)
+    return region.model_copy(update={"polygon": polygon})
+
+
+def _region(block: Mapping[str, Any], index: int, category: str) -> AnnotatedRegion:
+    content = block.get({"table": "html", "equation_isolated": "latex"}.get(category, "text"))
+    attributes = block.get("attribute")
+    return AnnotatedRegion(
+        region=Region(
+            region_id=_region_id(block.get("anno_id", index), index),
+            label=CATEGORY_LABELS[category],
+            polygon=_polygon(block.get("poly"), index),
+        ),
+        category=category,
+        content=content if isinstance(content, str) else "",
+        attributes=attributes if isinstance(attributes, dict) else {},
+    )
+
+
+def _place(order: Any, index: int) -> float:
+    """Sort key of a region; behind all others without an order."""
+    if isinstance(order, bool) or not isinstance(order, int | float):
+        return math.inf
+    if not _is_number(order):
+        raise DataError(
+            f"layout_dets[{index}].order is {_shown(order)}, expected a number within {MAX_COORDINATE:,}",
+            hint=_CORRECT,
+        )
+    return float(order)
+
+
+def _region_id(value: Any, index: int) -> str:
+    text = str(value)
+    if has_controls(text):
+        raise DataError(
+            f"layout_dets[{index}].anno_id is {_shown(value)}, expected text without control characters",
+            hint=_CORRECT,
+        )
+    return text
+
+
+def _with_own_ids(regions: Sequence[AnnotatedRegion]) -> tuple[AnnotatedRegion, ...]:
+    """The regions; an id that was taken before gets the first free `~N`, so that records name one region."""
+    found: list[AnnotatedRegion] = []
+    taken = {region.region.region_id for region in regions}
+    seen: set[str] = set()
+    for annotated in regions:
+        name = annotated.region.region_id
+        if name in seen:
+            free = next(f"{name}~{n}" for n in itertools.count(2) if f"{name}~{n}" not in taken)
+            taken.add(free)
+            annotated = replace(annotated, region=annotated.region.model_copy(update={"region_id": free}))
+        seen.add(name)
+        found.append(annotated)
+    return tuple(found)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a number that can be a place on a page: no NaN, nothing beyond `MAX_COORDINATE`."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and -MAX_COORDINATE <= value <= MAX_COORDINATE
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _polygon(value: Any, index: int) -> tuple[Point, ...]:
+    numbers = value if isinstance(value, list) else []
+    if not all(map(_is_number, numbers)) or len(numbers) < 6 or len(numbers) % 2:
+        raise DataError(
+            f"layout_dets[{index}].poly is {_shown(value)}, "
+            f"expected 8 numbers of pixels from -{MAX_COORDINATE:,} to {MAX_COORDINATE:,}",
+            hint=_CORRECT,
+        )
+    return tuple(zip(map(float, numbers[::2]), map(float, numbers[1::2]), strict=True))

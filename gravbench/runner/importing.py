@@ -20,22 +20,20 @@ from gravbench.pages.assembly import ASSEMBLER
 from gravbench.protocols import BackendInfo
 from gravbench.records import Piece, Task, Times, Trace
 from gravbench.resources import __version__
-from gravbench.runner.continuation import digest_of_inputs
-from gravbench.runner.folder import run_name
+from gravbench.runner.folder import digest_of_inputs, run_name
 from gravbench.runner.foreign_predictions import ForeignAnswer, ForeignPredictions
 from gravbench.runner.pages import data_document, references_sha
 from gravbench.runner.run import write_results
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import open_scorers
-from gravbench.store.files import make_folder, refuse_file, write_atomic
-from gravbench.store.lock import RunLock
-from gravbench.store.run_identity import RunIdentity
+from gravbench.store.files import RunLock, make_folder, refuse_file, write_atomic
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import (
     GenError,
     GenRecord,
     Manifest,
     PlanEntry,
+    RunIdentity,
     State,
     record_bytes,
     sha256_of,

@@ -11,9 +11,8 @@ from pydantic import JsonValue
 
 from gravbench.errors import UsageError
 from gravbench.options import RunOptions
-from gravbench.pages.annotations import has_places
 from gravbench.pages.reader import PageReader
-from gravbench.pages.regions import LayoutProvider
+from gravbench.pages.regions import LayoutProvider, has_places
 from gravbench.protocols import Backend
 from gravbench.runner.readers import RegionsReader
 from gravbench.scorers.contract import Sample

@@ -23,8 +23,16 @@ from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
 from gravbench.records import TASKS, SampleTask
 from gravbench.resources import __version__
-from gravbench.runner.continuation import Continuation, digest_of_inputs
-from gravbench.runner.folder import claim_named, claim_under, open_named, run_name, writable_root
+from gravbench.runner.engine import as_arms, lossy_arms
+from gravbench.runner.folder import (
+    Continuation,
+    claim_named,
+    claim_under,
+    digest_of_inputs,
+    open_named,
+    run_name,
+    writable_root,
+)
 from gravbench.runner.pages import (
     OpenLayout,
     PageSetup,
@@ -36,14 +44,11 @@ from gravbench.runner.pages import (
 from gravbench.runner.plan import order_plan
 from gravbench.runner.readers import CropReader, SampleReader
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
-from gravbench.runner.strategies import as_arms, lossy_arms
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import ScorerSet, open_scorers
-from gravbench.store.lock import RunLock
-from gravbench.store.predictions import write_missing_markdown
-from gravbench.store.run_identity import RunIdentity
-from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
-from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, sha256_of
+from gravbench.store.files import RunLock
+from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs, write_missing_markdown
+from gravbench.store.schema import GenRecord, Manifest, RunIdentity, ScoreRecord, sha256_of
 from gravbench.suites.data import take
 from gravbench.suites.manifest import suite_digest
 

@@ -20,8 +20,7 @@ from gravbench.runner.folder import Claim
 from gravbench.runner.plan import planned_groups, stands_alone
 from gravbench.runner.readers import Answering, SampleReader
 from gravbench.scorers.contract import Sample
-from gravbench.store.predictions import write_markdown
-from gravbench.store.rundir import EventLog, PairKey, complete_pairs, is_failed, next_attempts
+from gravbench.store.rundir import EventLog, PairKey, complete_pairs, is_failed, next_attempts, write_markdown
 from gravbench.store.schema import (
     GenError,
     GenRecord,

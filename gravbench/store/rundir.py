@@ -5,6 +5,7 @@ amendment.json                     only where inputs of failed samples were mend
 state.json                         small, replaced atomically
 gen/<shard>.jsonl                  one line per finished (sample, arm, rep)
 score/<scorer>-<digest>/all.jsonl  one line per score; may be deleted and rebuilt
+predictions/<arm>/<stem>.md        a page's Markdown as official scoring wants to find it; may be rebuilt
 events.jsonl                       sessions, warm-up, torn lines, faults (capped)
 summary.json                       derived; may be deleted and rebuilt
 """
@@ -247,3 +248,28 @@ def runs_below(root: Path) -> list[RunDirectory]:
 def _in_folder(path: Path) -> Path:
     make_folder(path)
     return path
+
+
+def predictions_folder(run_dir: Path, arm: str) -> Path:
+    """Folder of one strategy's Markdown files."""
+    return run_dir / "predictions" / arm
+
+
+def write_markdown(run_dir: Path, record: GenRecord) -> None:
+    """Write one page's Markdown; a failed page gets an empty file, which scores as it should.
+
+    Official scoring reads pages alone: of a crop nothing is written.
+    """
+    if record.task != "page":
+        return
+    folder = predictions_folder(run_dir, record.arm)
+    make_folder(folder)
+    write_atomic(folder / f"{record.sample_id}.md", record.text.encode("utf-8"))
+
+
+def write_missing_markdown(run_dir: Path, records: Iterable[GenRecord]) -> None:
+    """Write the files that are absent or not what the record says."""
+    for record in records:
+        path = predictions_folder(run_dir, record.arm) / f"{record.sample_id}.md"
+        if not path.is_file() or path.read_bytes() != record.text.encode("utf-8"):
+            write_markdown(run_dir, record)

@@ -11,9 +11,8 @@ from typing import Any
 
 from gravbench.errors import DataError
 from gravbench.imaging import bytes_digest
-from gravbench.pages.annotations import AnnotatedRegion, annotated_regions, page_scale, scaled
 from gravbench.pages.region_crop import cut_region, open_page
-from gravbench.pages.regions import PageSample
+from gravbench.pages.regions import AnnotatedRegion, PageSample, annotated_regions, page_scale, scaled
 from gravbench.printable import printable
 from gravbench.records import Task
 from gravbench.store.files import disk_error

@@ -10,9 +10,8 @@ from typing import Literal
 from gravbench.errors import DataError
 from gravbench.imaging import file_digest, load_image
 from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES
-from gravbench.pages.annotations import annotated_regions, has_places, page_scale, scaled
 from gravbench.pages.region_crop import clipped_box, open_page
-from gravbench.pages.regions import PageSample, route_of
+from gravbench.pages.regions import PageSample, annotated_regions, has_places, page_scale, route_of, scaled
 from gravbench.records import TASKS
 from gravbench.suites.data import data_folder
 from gravbench.suites.manifest import PageSet, Suite, load_samples

@@ -22,7 +22,7 @@ from gravbench.backends.quiet import quiet_transformers
 from gravbench.errors import EngineError
 from gravbench.pages.regions import PageSample, Region
 from gravbench.printable import shortened
-from gravbench.store.run_identity import LayoutInfo
+from gravbench.store.schema import LayoutInfo
 
 NAME = "pp-doclayout-v3"
 DEFAULT_MODEL = "PaddlePaddle/PP-DocLayoutV3_safetensors"

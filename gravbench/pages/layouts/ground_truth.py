@@ -7,10 +7,9 @@ import json
 
 from PIL import Image
 
-from gravbench.pages.annotations import CATEGORY_LABELS, annotated_regions, page_scale, scaled
 from gravbench.pages.layouts import refuse_model
-from gravbench.pages.regions import PageSample, Region
-from gravbench.store.run_identity import LayoutInfo
+from gravbench.pages.regions import CATEGORY_LABELS, PageSample, Region, annotated_regions, page_scale, scaled
+from gravbench.store.schema import LayoutInfo
 
 NAME = "ground-truth"
 VERSION = 1

@@ -15,7 +15,7 @@ from PIL import Image
 from gravbench.errors import DataError
 from gravbench.pages.layouts import refuse_model
 from gravbench.pages.regions import PageSample, Region
-from gravbench.store.run_identity import LayoutInfo
+from gravbench.store.schema import LayoutInfo
 
 NAME = "whitespace"
 VERSION = 1

@@ -21,7 +21,7 @@ from gravbench.options import (
     options_of,
     parse_error_limit,
 )
-from gravbench.store.run_identity import LayoutInfo, RunIdentity
+from gravbench.store.schema import LayoutInfo, RunIdentity
 
 OWN = {"blocks", "batch_sizes", "vary"}
 """What `sweep` has alone."""

@@ -6,7 +6,7 @@ import pytest
 from page_support import SIZE, det, entry
 
 from gravbench.errors import DataError
-from gravbench.pages.annotations import annotated_regions, page_scale
+from gravbench.pages.regions import annotated_regions, page_scale
 
 
 def page(**fields: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gravbench.pages.cleanup import (
+from gravbench.pages.assembly import (
     clean_table,
     clean_text,
     cut_loop,

@@ -10,7 +10,7 @@ import pytest
 from gravbench.analysis.loaded import load_run
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
 from gravbench.cli.app import run_command_line
-from gravbench.runner.strategies import lossy_arms
+from gravbench.runner.engine import lossy_arms
 
 LOSSY = "blockdiff:block=4"
 

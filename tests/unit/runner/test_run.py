@@ -9,7 +9,7 @@ from run_support import FakeBackend, QuietProgress, fake_samples, fake_suite, ru
 from gravbench.errors import DataError, EngineError, NotComparableError, UsageError
 from gravbench.provenance import capture, usable_cores
 from gravbench.runner.run import rescore
-from gravbench.store.lock import RunLock
+from gravbench.store.files import RunLock
 from gravbench.store.rundir import RunDirectory
 
 

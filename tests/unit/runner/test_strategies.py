@@ -2,7 +2,7 @@ import pytest
 
 from gravbench.errors import UsageError
 from gravbench.options import DEFAULT_STRATEGIES, parse_error_limit
-from gravbench.runner.strategies import check_strategies
+from gravbench.runner.engine import check_strategies
 
 
 @pytest.mark.parametrize(

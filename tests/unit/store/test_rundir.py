@@ -4,7 +4,7 @@ import pytest
 from run_support import gen_record, run_identity
 
 from gravbench.errors import DataError, UsageError
-from gravbench.store.lock import RunLock
+from gravbench.store.files import RunLock
 from gravbench.store.rundir import RunDirectory, complete_pairs, next_attempts
 from gravbench.store.schema import PlanEntry
 

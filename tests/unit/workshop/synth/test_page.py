@@ -6,7 +6,7 @@ from system_packages import needs_fonts
 
 from gravbench.imaging import bytes_digest
 from gravbench.omnidocbench.ground_truth import read_page
-from gravbench.pages.annotations import CATEGORY_LABELS
+from gravbench.pages.regions import CATEGORY_LABELS
 from gravbench.workshop.synth.crop import shuffled_pair
 from gravbench.workshop.synth.page import COLUMN_WIDTH, SynthPage, render_page
 
