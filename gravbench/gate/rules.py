@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 
-from gravbench.analysis.bootstrap import Design, Floats, Interval, Statistic, bootstrap, divided, ratio
+from gravbench.analysis.bootstrap import Design, Floats, Interval, Statistic, bootstrap, ratio
 from gravbench.analysis.counters import CounterSummary, at_acceptance_floor
 from gravbench.analysis.identity import Audit
 from gravbench.analysis.pieces import (
@@ -336,8 +336,7 @@ def mcnemar_p(flips: Floats) -> float:
 
     Bounds from few events are too narrow; this keeps their false alarms at the level.
     """
-    here_only = int(((flips[:, 0] > 0) & (flips[:, 1] == 0)).sum())
-    null_only = int(((flips[:, 0] == 0) & (flips[:, 1] > 0)).sum())
+    here_only, null_only = (int(((flips[:, k] > 0) & (flips[:, 1 - k] == 0)).sum()) for k in (0, 1))
     discordant = here_only + null_only
     as_many = sum(comb(discordant, k) for k in range(here_only, discordant + 1))
     return float(Fraction(as_many, 2**discordant))
@@ -345,25 +344,15 @@ def mcnemar_p(flips: Floats) -> float:
 
 def _excess_flips(flips: Floats, design: Design, policy: Policy) -> Interval:
     """Share of samples that flip here minus the share that flip in the null."""
-    columns = np.column_stack((flips, np.ones(len(flips))))
-
-    def statistic(sums: Floats) -> Floats:
-        return divided(sums[..., 0] - sums[..., 1], sums[..., 2])
-
-    found = _interval(columns, statistic, design, policy)
+    columns = np.column_stack((flips[:, 0] - flips[:, 1], np.ones(len(flips))))
+    found = _interval(columns, ratio, design, policy)
     assert found is not None
     return found
 
 
 def _interval(columns: Floats, statistic: Statistic, design: Design, policy: Policy) -> Interval | None:
-    return bootstrap(
-        columns,
-        statistic,
-        design,
-        seed=policy.seed,
-        resamples=policy.resamples,
-        confidence=policy.two_sided,
-    )
+    seed, resamples, confidence = policy.seed, policy.resamples, policy.two_sided
+    return bootstrap(columns, statistic, design, seed=seed, resamples=resamples, confidence=confidence)
 
 
 def _first_samples(audit: Audit, *, near_ties: bool) -> str:

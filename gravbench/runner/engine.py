@@ -63,6 +63,7 @@ def check_strategies(strategies: Sequence[str], *, batch_size: int = 1) -> tuple
     written here is the arm's name in every file, and only equal names meet.
     """
     from gravbench.decoding.strategies import parse_strategy
+    from gravbench.decoding.temperature import temperature_of
 
     chosen: list[str] = []
     meanings: dict[object, str] = {}
@@ -72,7 +73,7 @@ def check_strategies(strategies: Sequence[str], *, batch_size: int = 1) -> tuple
         arm = with_batch(strategy, batch_size)
         if arm in chosen:
             raise UsageError(f"strategy '{arm}' is given twice", hint="Name each strategy once.")
-        same = meanings.setdefault((decoding, batch_of(arm)), arm)
+        same = meanings.setdefault((decoding, temperature_of(arm), batch_of(arm)), arm)
         if same != arm:
             raise UsageError(f"strategy '{arm}' is the same as '{same}'", hint="Name each strategy once.")
         chosen.append(arm)
