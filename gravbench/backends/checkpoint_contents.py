@@ -133,7 +133,7 @@ def unapplied_settings(path: Path) -> tuple[str, ...]:
     if not changing:
         return ()
     named = ", ".join(f"{name} {shortened(json.dumps(stated[name]), 40)}" for name in changing)
-    return (f"{path.name}: not applied, since every strategy decodes greedily: {named}",)
+    return (f"{path.name}: not applied, since a strategy draws only as its own options say: {named}",)
 
 
 def refuse_non_finite(parameters: Iterable[tuple[str, torch.Tensor]], folder: Path, *, dtype: str) -> None:

@@ -271,7 +271,8 @@ def _dataset(folder: Path, encoding: str) -> TruthTable:
     if not files:
         raise DataError(
             f"{folder}: neither Parquet or Arrow files nor metadata.csv or .jsonl in it",
-            hint="Name the folder that `datasets` saved, or a table file.",
+            hint="Name the folder that `datasets` saved, or a table file; leave --truth out where text files "
+            "lie beside the images.",
         )
     places = [
         (contained_path(folder, p.relative_to(folder).as_posix(), where=str(folder)), _split_of(p, folder), p)

@@ -120,7 +120,7 @@ def test_settings_that_would_change_the_text_are_a_warning(broken: Path) -> None
     path.write_text(json.dumps(stated | {"repetition_penalty": 1.3, "do_sample": True, "temperature": 0.7}))
     (said,) = TransformersLocal(broken).describe().warnings
     assert said == (
-        "generation_config.json: not applied, since every strategy decodes greedily: "
+        "generation_config.json: not applied, since a strategy draws only as its own options say: "
         "do_sample true, repetition_penalty 1.3"
     )
 
