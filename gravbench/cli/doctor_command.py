@@ -79,6 +79,7 @@ def diagnose(
         check_disk(folder),
         *check_suites(),
         check_cdm(),
+        check_latex_tables(),
         check_model(checkpoint, threads),
     ]
     measured = None
@@ -205,6 +206,21 @@ def check_cdm() -> Check:
         message=f"CDM and Overall cannot be scored: {status.reason}",
         hint=status.hint,
         facts={"missing_packages": list(status.missing_packages)},
+    )
+
+
+def check_latex_tables() -> Check:
+    """LaTeXML turns a small table of LaTeX into HTML; without it such tables count as empty."""
+    from gravbench.omnidocbench.tables.latex import LatexTables
+
+    found = LatexTables().convert(r"\begin{tabular}{c}x\end{tabular}")
+    if found.html:
+        return Check(name="latex tables", status="ok", message="latexmlc converts a table")
+    return Check(
+        name="latex tables",
+        status="warn",
+        message=f"tables written in LaTeX count as empty in page scores: {found.reason}",
+        hint=found.next_step,
     )
 
 

@@ -239,3 +239,14 @@ def test_a_run_without_pages_speaks_of_no_page_data(capfd: pytest.CaptureFixture
     assert "data" not in json.loads(capfd.readouterr().out)
     assert run_command_line([*RUN, "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["data"]["pages_in_run"] == 2
+
+
+def test_doctor_names_what_converts_latex_tables_where_it_is_missing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run_command_line(["doctor", "--json", "--model", "nowhere"])
+    checks = {check["name"]: check for check in json.loads(capfd.readouterr().out)["checks"]}
+    assert checks["latex tables"]["status"] == "warn"
+    assert "latexmlc" in checks["latex tables"]["message"]
+    assert checks["latex tables"]["hint"] == "apt-get install latexml"
