@@ -71,7 +71,7 @@ def _lines(file: Path, arm: str) -> Iterator[tuple[str, dict[str, Any]]]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{arm}: {file}: cannot be read: {error}", hint=HINT) from error
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # text may hold U+2028 and the like
         if not line.strip():
             continue
         where = f"{file}, line {number}"

@@ -66,6 +66,13 @@ def test_a_region_has_its_own_texts_or_those_of_its_page(tmp_path: Path) -> None
     assert (of("p#r1"), of("p#r2"), of("q")) == (((5,),), ((6,),), ())
 
 
+def test_a_text_may_hold_separators_that_are_no_line_ends(tmp_path: Path) -> None:
+    """Files written without escapes hold U+2028, U+0085 and form feeds of a page's text as they are."""
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"sample_id": "0", "text": "a\u2028b\u0085c", "token_ids": [5, 0]}\n', encoding="utf-8")
+    assert texts_of(str(path), INFO, "hsd").by_sample == {"0": ((5, 0),)}
+
+
 def test_a_run_folder_supplies_its_answers_but_not_its_failures(tmp_path: Path) -> None:
     (tmp_path / "gen").mkdir()
     (tmp_path / "gen" / "a.jsonl").write_text(
