@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gravbench.decoding.ar import Autoregressive
-from gravbench.decoding.costs import Costs, costs_of
-from gravbench.decoding.drafting import draft_setting, fits
+from gravbench.decoding.costs import SHIPPED, Costs, costs_of
+from gravbench.decoding.drafting import block_needs, draft_setting
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
 from gravbench.decoding.selfspec import SelfSpeculative
@@ -31,6 +31,8 @@ class _Recent:
     It begins as if a few drafts had been seen, four of five of them right.
     """
 
+    costs: Costs = SHIPPED
+    """Read once an answer."""
     accepted: float = 4.0
     rejected: float = 1.0
     idle: int = 0
@@ -56,15 +58,16 @@ class Adaptive(Strategy):
     costs: str | None = option(None)
 
     def needs(self, info: ModelInfo) -> Needs:
-        block, _ = draft_setting("adaptive", self.block, info)
+        needs = block_needs("adaptive", self.block, info)
         costs_of(self.costs, "adaptive")
-        return Needs(rows_max=fits(f"adaptive:block={block}", block + 1, info))
+        return needs
 
     def round(self, lane: Lane[StateT]) -> Round:
         most, _ = draft_setting("adaptive", self.block, lane.info)
-        recent: _Recent = lane.carried or _Recent()
-        lane.carried = recent
-        block = best_block(recent.chance, most, costs_of(self.costs, "adaptive"))
+        if lane.carried is None:
+            lane.carried = _Recent(costs_of(self.costs, "adaptive"))
+        recent: _Recent = lane.carried
+        block = best_block(recent.chance, most, recent.costs)
         if not block and recent.idle + 1 >= self.explore:
             block = 1
         lane.trace.count("rounds_without_draft", not block)

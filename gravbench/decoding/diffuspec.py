@@ -18,11 +18,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gravbench.decoding.drafting import draft_setting, fits, matched_prefix
-from gravbench.decoding.masks import window
+from gravbench.decoding.drafting import block_draft, block_needs, draft_setting, ended_by_seed, matched_prefix
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
-from gravbench.decoding.window import Needs, Step, Window, causal_window
+from gravbench.decoding.window import Needs, Step, causal_window
 
 if TYPE_CHECKING:
     from gravbench.decoding.rows import Rows
@@ -62,8 +61,7 @@ class DiffuSpec(Strategy):
     weight: float = option(0.5, low=0, high=1)
 
     def needs(self, info: ModelInfo) -> Needs:
-        block, _ = draft_setting("diffuspec", self.block, info)
-        return Needs(rows_max=fits(f"diffuspec:block={block}", block + 1, info))
+        return block_needs("diffuspec", self.block, info)
 
     def round(self, lane: Lane[StateT]) -> Round:
         block, mask_id = draft_setting("diffuspec", self.block, lane.info)
@@ -71,14 +69,11 @@ class DiffuSpec(Strategy):
         if lane.carried is None:
             lane.carried = _Document(least, least)
         document: _Document = lane.carried
-        masked = (lane.output.boundary, *(mask_id,) * block)
-        rows = yield Step("draft", Window(masked, window(1, block + 1)))
+        rows = yield block_draft(lane, block, mask_id)
         a0, lattice = rows.tokens[0], self._lattice(rows, block, lane.info.eos_token_ids)
-        lane.keep(1)
-        if lane.output.ends_with(a0):
-            lane.commit((a0,))
-            lane.trace.round(seeds=1, extra=2)
+        if ended_by_seed(lane, a0):
             return
+        lane.keep(1)
         document.read([*lane.output.tokens, a0])
         length = math.ceil(document.drafted) + self.step * (document.accepted >= document.drafted)
         path = best_path(self, lattice, a0, document, lane.info)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gravbench.decoding.protocols import ModelInfo
+from gravbench.decoding.masks import window
+from gravbench.decoding.protocols import Lane, ModelInfo, StateT
+from gravbench.decoding.window import Needs, Step, Window
 from gravbench.errors import UsageError
 
 
@@ -27,6 +29,33 @@ def fits(arm: str, rows: int, info: ModelInfo) -> int:
             hint=f"use a block of at most {info.max_positions - 1}",
         )
     return rows
+
+
+def block_needs(name: str, block: int | None, info: ModelInfo) -> Needs:
+    """What `name` needs whose widest window is x0 and a block, drafted or checked."""
+    size, _ = draft_setting(name, block, info)
+    return Needs(rows_max=fits(f"{name}:block={size}", size + 1, info))
+
+
+def tree_needs(name: str, block: int | None, nodes: int, info: ModelInfo) -> Needs:
+    """What `name` needs that drafts a block and checks a tree of a root and `nodes` others."""
+    size, _ = draft_setting(name, block, info)
+    return Needs(rows_max=fits(f"{name}:block={size},nodes={nodes}", max(size, nodes) + 1, info))
+
+
+def block_draft(lane: Lane[StateT], block: int, mask_id: int) -> Step:
+    """The forward of `[x0 | MASK x block]`: row 0 says the exact next token, row j drafts after it."""
+    return Step("draft", Window((lane.output.boundary, *(mask_id,) * block), window(1, block + 1)))
+
+
+def ended_by_seed(lane: Lane[StateT], a0: int) -> bool:
+    """Close the round of a block draft whose exact token ends the answer; whether it does."""
+    if not lane.output.ends_with(a0):
+        return False
+    lane.keep(1)
+    lane.commit((a0,))
+    lane.trace.round(seeds=1, extra=2)
+    return True
 
 
 def matched_prefix(drafts: Sequence[int], verified: Sequence[int]) -> int:

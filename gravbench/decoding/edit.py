@@ -21,7 +21,7 @@ from itertools import accumulate, pairwise
 from operator import mul
 from typing import TYPE_CHECKING, Literal
 
-from gravbench.decoding.drafting import draft_setting, fits, matched_prefix
+from gravbench.decoding.drafting import block_needs, draft_setting, matched_prefix
 from gravbench.decoding.masks import window
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
@@ -44,8 +44,7 @@ class Edit(Strategy):
     sure: float = option(0.8, low=0, high=1)
 
     def needs(self, info: ModelInfo) -> Needs:
-        block, _ = draft_setting("edit", self.block, info)
-        return Needs(rows_max=fits(f"edit:block={block}", block + 1, info))
+        return block_needs("edit", self.block, info)
 
     def round(self, lane: Lane[StateT]) -> Round:
         block, mask_id = draft_setting("edit", self.block, lane.info)

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gravbench.decoding.candidates import Candidates, verify
-from gravbench.decoding.drafting import draft_setting, fits
-from gravbench.decoding.masks import window
+from gravbench.decoding.drafting import block_draft, draft_setting, ended_by_seed, tree_needs
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
-from gravbench.decoding.window import Needs, Step, Window
+from gravbench.decoding.window import Needs
 
 if TYPE_CHECKING:
     from gravbench.decoding.rows import TopK
@@ -52,20 +51,15 @@ class Repair(Strategy):
     floor: float = option(0.02, low=0, high=1)
 
     def needs(self, info: ModelInfo) -> Needs:
-        block, _ = draft_setting("repair", self.block, info)
-        arm = f"repair:block={block},nodes={self.nodes}"
-        return Needs(rows_max=fits(arm, max(block, self.nodes) + 1, info))
+        return tree_needs("repair", self.block, self.nodes, info)
 
     def round(self, lane: Lane[StateT]) -> Round:
         block, mask_id = draft_setting("repair", self.block, lane.info)
-        masked = (lane.output.boundary, *(mask_id,) * block)
-        rows = yield Step("draft", Window(masked, window(1, block + 1)))
+        rows = yield block_draft(lane, block, mask_id)
         a0, best = rows.tokens[0], rows.topk(range(1, block + 1), self.alternatives + 1)
-        lane.keep(1)
-        if lane.output.ends_with(a0):
-            lane.commit((a0,))
-            lane.trace.round(seeds=1, extra=2)
+        if ended_by_seed(lane, a0):
             return
+        lane.keep(1)
         stops = lane.info.eos_token_ids
         drafts = [row[0] for row in best.tokens]
         found = Candidates([a0])

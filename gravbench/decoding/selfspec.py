@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gravbench.decoding.drafting import draft_setting, fits, matched_prefix
-from gravbench.decoding.masks import window
+from gravbench.decoding.drafting import block_draft, block_needs, draft_setting, ended_by_seed, matched_prefix
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
-from gravbench.decoding.window import Needs, Step, Window, causal_window
+from gravbench.decoding.window import Needs, Step, causal_window
 
 EXTRA = 2
 """A round commits up to this many tokens beside the accepted drafts: the seed and the verifier's own."""
@@ -37,19 +36,15 @@ class SelfSpeculative(Strategy):
     legacy: bool = False
 
     def needs(self, info: ModelInfo) -> Needs:
-        block, _ = draft_setting("selfspec", self.block, info)
-        return Needs(rows_max=fits(f"selfspec:block={block}", block + 1, info))
+        return block_needs("selfspec", self.block, info)
 
     def round(self, lane: Lane[StateT]) -> Round:
         block, mask_id = draft_setting("selfspec", self.block, lane.info)
-        masked = (lane.output.boundary, *(mask_id,) * block)
-        rows = yield Step("draft", Window(masked, window(1, block + 1)))
+        rows = yield block_draft(lane, block, mask_id)
         a0, *drafts = rows.tokens
-        if lane.output.ends_with(a0):
-            lane.keep(1)
-            lane.commit((a0,))
-            lane.trace.round(seeds=1, extra=EXTRA)
-        elif self.legacy:
+        if ended_by_seed(lane, a0):
+            return
+        if self.legacy:
             yield from _verify_legacy(lane, a0=a0, drafts=drafts[:-1])
         else:
             yield from _verify_full(lane, a0=a0, drafts=drafts)

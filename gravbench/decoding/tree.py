@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Literal
 
 from gravbench.decoding.candidates import Candidates, best_first, verify
 from gravbench.decoding.costs import Costs, costs_of
-from gravbench.decoding.drafting import draft_setting, fits
-from gravbench.decoding.masks import window
+from gravbench.decoding.drafting import block_draft, draft_setting, ended_by_seed, tree_needs
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
-from gravbench.decoding.window import Needs, Step, Window
+from gravbench.decoding.window import Needs
 
 if TYPE_CHECKING:
     from gravbench.decoding.rows import TopK
@@ -47,24 +46,22 @@ class MarginalTree(Strategy):
     costs: str | None = option(None)
 
     def needs(self, info: ModelInfo) -> Needs:
-        block, _ = draft_setting("tree", self.block, info)
-        arm = f"tree:block={block},nodes={self.nodes}"
-        costs_of(self.costs, arm)
-        return Needs(rows_max=fits(arm, max(block, self.nodes) + 1, info))
+        needs = tree_needs("tree", self.block, self.nodes, info)
+        costs_of(self.costs, "tree")
+        return needs
 
     def round(self, lane: Lane[StateT]) -> Round:
         block, mask_id = draft_setting("tree", self.block, lane.info)
-        masked = (lane.output.boundary, *(mask_id,) * block)
-        rows = yield Step("draft", Window(masked, window(1, block + 1)))
+        rows = yield block_draft(lane, block, mask_id)
         a0, marginals = rows.tokens[0], rows.topk(range(1, block + 1), self.branch)
-        lane.keep(1)
-        if lane.output.ends_with(a0):
-            lane.commit((a0,))
-            lane.trace.round(seeds=1, extra=EXTRA)
+        if ended_by_seed(lane, a0):
             return
+        lane.keep(1)
         found = best_first(a0, marginals, self.nodes, stops=lane.info.eos_token_ids)
         if self.budget == "auto":
-            size, promised = best_size(found, block, costs_of(self.costs, "tree"))
+            if lane.carried is None:  # the table is read once an answer
+                lane.carried = costs_of(self.costs, "tree")
+            size, promised = best_size(found, block, lane.carried)
             found.cut(size)
             lane.trace.count("phi_predicted_hundredths", round(100 * promised))
         path, token = yield from verify(lane, found, seeds=(a0,))
