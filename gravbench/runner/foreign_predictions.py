@@ -170,7 +170,7 @@ def _from_folder(folder: Path, samples: Sequence[str]) -> ForeignPredictions:
         stems = [(tree.stem_of(page, known), page) for page in pages]
         if 2 * sum(stem is not None for stem, _ in stems) > len(pages):
             break
-    wanted = {name.lower(): name for name in samples} | {name: name for name in samples}
+    wanted = _by_name(samples)
     by_sample: dict[str, list[PurePosixPath]] = {}
     unused: list[str] = []
     for stem, page in stems:
@@ -180,12 +180,19 @@ def _from_folder(folder: Path, samples: Sequence[str]) -> ForeignPredictions:
         else:
             unused.append(str(page))
     answers = {sample: _page(folder, sample, found) for sample, found in by_sample.items()}
-    return ForeignPredictions(
-        kind=tree.name,
-        answers=answers,
-        missing=tuple(name for name in samples if name not in answers),
-        unused=tuple(unused),
-    )
+    return _held_against(samples, answers, unused, kind=tree.name)
+
+
+def _held_against(
+    samples: Sequence[str], answers: Mapping[str, ForeignAnswer], unused: Sequence[str], *, kind: str
+) -> ForeignPredictions:
+    missing = tuple(name for name in samples if name not in answers)
+    return ForeignPredictions(kind=kind, answers=answers, missing=missing, unused=tuple(unused))
+
+
+def _by_name(samples: Sequence[str]) -> dict[str, str]:
+    """Samples by their names as they are, and in small letters where no other is called so."""
+    return {name.lower(): name for name in samples} | {name: name for name in samples}
 
 
 def _sample_of(stem: str, wanted: Mapping[str, str]) -> str | None:
@@ -239,12 +246,7 @@ def _from_lines(path: Path, samples: Sequence[str], arm: str | None) -> ForeignP
             )
         else:
             answers[name] = _answer(value, where)
-    return ForeignPredictions(
-        kind="JSON Lines",
-        answers=answers,
-        missing=tuple(name for name in samples if name not in answers),
-        unused=tuple(unused),
-    )
+    return _held_against(samples, answers, unused, kind="JSON Lines")
 
 
 def _arms_said(arms: Collection[str]) -> str:
@@ -284,7 +286,7 @@ def _answer(value: Mapping[str, Any], where: str) -> ForeignAnswer:
 
 def _from_dolma(folder: Path, files: Sequence[str], samples: Sequence[str]) -> ForeignPredictions:
     """olmOCR's workspace: `results/*.jsonl`, one document a line, named after its `Source-File`."""
-    wanted = {name.lower(): name for name in samples} | {name: name for name in samples}
+    wanted = _by_name(samples)
     answers: dict[str, ForeignAnswer] = {}
     unused: list[str] = []
     for name in files:
@@ -302,12 +304,7 @@ def _from_dolma(folder: Path, files: Sequence[str], samples: Sequence[str]) -> F
                 raise DataError(f"{where}: {sample!r} occurs twice", hint="Keep one workspace a folder.")
             else:
                 answers[sample] = _answer({"text": value.get("text")}, where)
-    return ForeignPredictions(
-        kind="olmOCR (results/*.jsonl)",
-        answers=answers,
-        missing=tuple(name for name in samples if name not in answers),
-        unused=tuple(unused),
-    )
+    return _held_against(samples, answers, unused, kind="olmOCR (results/*.jsonl)")
 
 
 def _listed(names: Sequence[str]) -> str:

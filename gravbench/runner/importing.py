@@ -19,11 +19,10 @@ from gravbench.errors import UsageError
 from gravbench.pages.assembly import ASSEMBLER
 from gravbench.protocols import BackendInfo
 from gravbench.records import Piece, Task, Times, Trace
-from gravbench.resources import __version__
-from gravbench.runner.folder import digest_of_inputs, run_name
+from gravbench.runner.folder import run_name
 from gravbench.runner.foreign_predictions import ForeignAnswer, ForeignPredictions
-from gravbench.runner.pages import data_document, references_sha
-from gravbench.runner.run import write_results
+from gravbench.runner.pages import data_document
+from gravbench.runner.run import suite_fields, write_results
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import open_scorers
 from gravbench.store.files import RunLock, make_folder, refuse_file, write_atomic
@@ -40,7 +39,7 @@ from gravbench.store.schema import (
     sha256_text,
 )
 from gravbench.suites.data import OpenedSuite
-from gravbench.suites.manifest import Suite, is_suite, suite_digest
+from gravbench.suites.manifest import Suite, is_suite
 
 BACKEND = "import"
 ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -225,16 +224,7 @@ def _manifest(
 def _identity(suite: Suite, samples: Sequence[Sample], imports: Mapping[str, JsonValue]) -> RunIdentity:
     pages = any(sample.task == "page" for sample in samples)
     return RunIdentity(
-        gravbench=__version__,
-        suite=suite.name,
-        suite_version=suite.version,
-        suite_sha=suite_digest(suite),
-        n_samples=len(samples),
-        samples_sha=digest_of_inputs({sample.sample_id: sample.image_sha256 for sample in samples}),
-        references_sha=references_sha(samples) if suite.kind == "page-crops" else None,
-        prompts=suite.prompts,
-        max_new_tokens=suite.max_new_tokens,
-        scorer="+".join(suite.scorers),
+        **suite_fields(suite, samples),
         strategies=tuple(imports),
         seed=0,
         backend=BACKEND,

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
@@ -233,6 +233,22 @@ def build_manifest(
     )
 
 
+def suite_fields(suite: Suite, samples: Sequence[Sample]) -> dict[str, Any]:
+    """The part of an identity that a suite and its samples decide, whoever answers."""
+    return {
+        "gravbench": __version__,
+        "suite": suite.name,
+        "suite_version": suite.version,
+        "suite_sha": suite_digest(suite),
+        "n_samples": len(samples),
+        "samples_sha": digest_of_inputs({sample.sample_id: sample.image_sha256 for sample in samples}),
+        "references_sha": references_sha(samples) if suite.kind == "page-crops" else None,
+        "prompts": suite.prompts,
+        "max_new_tokens": suite.max_new_tokens,
+        "scorer": "+".join(suite.scorers),
+    }
+
+
 def build_identity(
     options: RunOptions,
     suite: Suite,
@@ -243,16 +259,7 @@ def build_identity(
 ) -> RunIdentity:
     """What two runs must share to be one run."""
     return RunIdentity(
-        gravbench=__version__,
-        suite=suite.name,
-        suite_version=suite.version,
-        suite_sha=suite_digest(suite),
-        n_samples=len(samples),
-        samples_sha=digest_of_inputs({sample.sample_id: sample.image_sha256 for sample in samples}),
-        references_sha=references_sha(samples) if suite.kind == "page-crops" else None,
-        prompts=suite.prompts,
-        max_new_tokens=suite.max_new_tokens,
-        scorer="+".join(suite.scorers),
+        **suite_fields(suite, samples),
         strategies=options.strategies,
         repeats=options.repeats,
         seed=options.seed,

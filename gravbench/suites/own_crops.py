@@ -9,7 +9,8 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -304,17 +305,24 @@ def make_suite(table: TruthTable, making: Making) -> MadeSuite:
     """
     check_making(making)
     columns = named_columns(table.columns, making.columns)
-    existed = making.out.is_dir()
-    make_folder(making.out / "data" / "images")
-    try:
+    with new_suite_folder(making.out):
         writer = _Writer(table, columns, making.out / "data")
         for row in table.rows:
             writer.add(row)
         return _finished(writer, making)
+
+
+@contextmanager
+def new_suite_folder(out: Path) -> Iterator[None]:
+    """`out/data/images`, and nothing of it where its making fails."""
+    existed = out.is_dir()
+    make_folder(out / "data" / "images")
+    try:
+        yield
     except BaseException as fault:
-        shutil.rmtree(making.out / "data" if existed else making.out, ignore_errors=True)
+        shutil.rmtree(out / "data" if existed else out, ignore_errors=True)
         if isinstance(fault, OSError):
-            raise disk_error(fault, making.out) from fault
+            raise disk_error(fault, out) from fault
         raise
 
 
@@ -339,11 +347,7 @@ def _check_name(name: str) -> None:
 
 
 def _finished(writer: _Writer, making: Making) -> MadeSuite:
-    if not writer.samples:
-        first = f", the first: {writer.left_out[0].line}" if writer.left_out else ""
-        raise DataError(
-            f"no entry of {len(writer.left_out)} can be used{first}", hint="Mend the truth or the images."
-        )
+    check_any(writer.samples, writer.left_out, "entry")
     samples = [
         sample.model_copy(
             update={"attributes": {k: v for k, v in sample.attributes.items() if k not in writer.ignored}}
@@ -355,7 +359,10 @@ def _finished(writer: _Writer, making: Making) -> MadeSuite:
     counts = Counter(sample.task for sample in samples)
     tasks: dict[Task, int] = {task: counts[task] for task in TASKS if counts[task]}
     manifest = making.out / f"{making.name}.toml"
-    write_atomic(manifest, _manifest(making, tasks, bytes_digest(lines)).encode())
+    described = ", ".join(f"{count} {task}" for task, count in tasks.items())
+    data = ('data = "data"', f'annotation_sha256 = "{bytes_digest(lines)}"')
+    text = manifest_text(making, described, tasks, kind="crops", scorer=making.scorer, data=data)
+    write_atomic(manifest, text.encode())
     write_left_out(making.out, writer.left_out)
     return MadeSuite(
         manifest=manifest,
@@ -367,6 +374,15 @@ def _finished(writer: _Writer, making: Making) -> MadeSuite:
         undelimited=writer.undelimited,
         left_out=tuple(writer.left_out),
     )
+
+
+def check_any(used: Sequence[object], left_out: Sequence[LeftOut], what: str) -> None:
+    """`DataError` where not one `what` can be used."""
+    if not used:
+        first = f", the first: {left_out[0].line}" if left_out else ""
+        raise DataError(
+            f"no {what} of {len(left_out)} can be used{first}", hint="Mend the truth or the images."
+        )
 
 
 def write_left_out(folder: Path, left_out: Sequence[LeftOut]) -> None:
@@ -381,16 +397,18 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _manifest(making: Making, tasks: Mapping[Task, int], digest: str) -> str:
-    described = making.description or ", ".join(f"{count} {task}" for task, count in tasks.items())
+def manifest_text(
+    making: Making, description: str, tasks: Iterable[Task], *, kind: str, scorer: str, data: Sequence[str]
+) -> str:
+    """A suite's TOML: its head, the lines `data` that say what was annotated, prompts and budgets."""
+    tasks = tuple(tasks)
     lines = [
         f"name = {quoted(making.name)}",
         "version = 1",
-        f"description = {quoted(printable(described))}",
-        'kind = "crops"',
-        f"scorer = {quoted(making.scorer)}",
-        'data = "data"',
-        f'annotation_sha256 = "{digest}"',
+        f"description = {quoted(printable(making.description or description))}",
+        f"kind = {quoted(kind)}",
+        f"scorer = {quoted(scorer)}",
+        *data,
         "\n[prompts]",
         *(f"{task} = {quoted({**PROMPTS, **making.prompts}[task])}" for task in tasks),
         "\n[max_new_tokens]",

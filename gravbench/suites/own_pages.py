@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +18,16 @@ from gravbench.imaging import bytes_digest, decode_image, read_bounded
 from gravbench.omnidocbench.markdown.items import extract_items
 from gravbench.omnidocbench.page_scorer import PageScorer
 from gravbench.omnidocbench.tables.pipe import with_html_tables
-from gravbench.printable import printable
 from gravbench.records import TASKS
-from gravbench.store.files import disk_error, make_folder, write_atomic
+from gravbench.store.files import write_atomic
 from gravbench.suites.own_crops import (
-    BUDGETS,
-    PROMPTS,
     LeftOut,
     MadeSuite,
     Making,
+    check_any,
     check_making,
+    manifest_text,
+    new_suite_folder,
     quoted,
     write_left_out,
 )
@@ -56,22 +55,15 @@ def make_page_suite(
     if not images.is_dir():
         raise UsageError(f"--images {images}: not a folder", hint="Name the folder of page images or PDFs.")
     texts = truth or images
-    existed = making.out.is_dir()
-    make_folder(making.out / "data" / "images")
     entries: list[dict[str, Any]] = []
     left_out: list[LeftOut] = []
-    try:
+    with new_suite_folder(making.out):
         for name in _sources(images):
             try:
                 _add_source(images, name, texts, making, entries, left_out, encoding=encoding, dpi=dpi)
             except DataError as fault:
                 left_out.append(LeftOut(where=name, what=name, why=fault.whole))
         return _finished(entries, left_out, making)
-    except BaseException as fault:
-        shutil.rmtree(making.out / "data" if existed else making.out, ignore_errors=True)
-        if isinstance(fault, OSError):
-            raise disk_error(fault, making.out) from fault
-        raise
 
 
 def _sources(images: Path) -> list[str]:
@@ -173,15 +165,20 @@ def _items(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _finished(entries: list[dict[str, Any]], left_out: list[LeftOut], making: Making) -> MadeSuite:
-    if not entries:
-        first = f", the first: {left_out[0].line}" if left_out else ""
-        raise DataError(
-            f"no page of {len(left_out)} can be used{first}", hint="Mend the truth or the images."
-        )
+    check_any(entries, left_out, "page")
     data = json.dumps(entries, ensure_ascii=False, indent=1).encode()
     write_atomic(making.out / "data" / "OmniDocBench.json", data)
     manifest = making.out / f"{making.name}.toml"
-    write_atomic(manifest, _manifest(making, len(entries), bytes_digest(data)).encode())
+    pages = (
+        "\n[pages]",
+        'data = "data"',
+        f'annotation_sha256 = "{bytes_digest(data)}"',
+        f"release = {quoted(making.name)}",
+        f"release_pages = {len(entries)}",
+    )
+    described = f"{len(entries)} pages with Markdown as truth"
+    text = manifest_text(making, described, TASKS, kind="pages", scorer=SCORER, data=pages)
+    write_atomic(manifest, text.encode())
     write_left_out(making.out, left_out)
     kinds = Counter(block["category_type"] for entry in entries for block in entry["layout_dets"])
     return MadeSuite(
@@ -195,24 +192,3 @@ def _finished(entries: list[dict[str, Any]], left_out: list[LeftOut], making: Ma
         left_out=tuple(left_out),
         blocks=dict(sorted(kinds.items())),
     )
-
-
-def _manifest(making: Making, count: int, digest: str) -> str:
-    described = making.description or f"{count} pages with Markdown as truth"
-    lines = [
-        f"name = {quoted(making.name)}",
-        "version = 1",
-        f"description = {quoted(printable(described))}",
-        'kind = "pages"',
-        f"scorer = {quoted(SCORER)}",
-        "\n[pages]",
-        'data = "data"',
-        f'annotation_sha256 = "{digest}"',
-        f"release = {quoted(making.name)}",
-        f"release_pages = {count}",
-        "\n[prompts]",
-        *(f"{task} = {quoted({**PROMPTS, **making.prompts}[task])}" for task in TASKS),
-        "\n[max_new_tokens]",
-        *(f"{task} = {({**BUDGETS, **making.budgets})[task]}" for task in TASKS),
-    ]
-    return "\n".join(lines) + "\n"
