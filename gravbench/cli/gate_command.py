@@ -161,12 +161,13 @@ def _judge(
 
 def _reference_folder(given: Path | None, run: Path | None) -> Path:
     """The folder of one suite; of a folder of several, as `bless --to` makes, that of the run's suite."""
-    if given is not None and (run is None or not suites_in(given)):
+    held = suites_in(given) if given is not None and run is not None else ()
+    if given is not None and not held:
         return given
     assert run is not None
     suite = RunDirectory(run).manifest().identity.suite
     if given is not None:
-        return given / suite if suite in suites_in(given) else given
+        return given / suite if suite in held else given
     folder = shipped_reference(suite)
     if not folder.is_dir():
         raise DataError(
