@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gravbench.omnidocbench.cdm import CdmPair
 from gravbench.omnidocbench.cdm.render import Engine, Source
-from gravbench.omnidocbench.cdm.score import CdmResult
+from gravbench.omnidocbench.cdm.score import CdmPair, CdmResult
 from gravbench.omnidocbench.cdm.tokenise import tokenise
 from gravbench.omnidocbench.cdm.tools import Limits
 

@@ -12,8 +12,8 @@ import pytest
 from oracles.official_cdm import imagemagick
 from report_support import chromium
 
-from gravbench.omnidocbench.cdm import DEBIAN_PACKAGES
-from gravbench.omnidocbench.tables.latex import latexml_available
+from gravbench.omnidocbench.cdm.tools import DEBIAN_PACKAGES
+from gravbench.omnidocbench.table_conversion import latexml_available
 from gravbench.workshop.synth.ink import HELDOUT_FACES, TRAIN_FACES
 
 

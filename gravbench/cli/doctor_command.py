@@ -194,7 +194,7 @@ def check_suites() -> list[Check]:
 
 def check_cdm() -> Check:
     """TeX and Ghostscript render an identical pair to 1.0 and a known pair to its value."""
-    from gravbench.omnidocbench.cdm import check_tools
+    from gravbench.omnidocbench.cdm.score import check_tools
 
     status = check_tools()
     if status.available:
@@ -211,7 +211,7 @@ def check_cdm() -> Check:
 
 def check_latex_tables() -> Check:
     """LaTeXML turns a small table of LaTeX into HTML; without it such tables count as empty."""
-    from gravbench.omnidocbench.tables.latex import LatexTables
+    from gravbench.omnidocbench.table_conversion import LatexTables
 
     found = LatexTables().convert(r"\begin{tabular}{c}x\end{tabular}")
     if found.html:

@@ -16,8 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from gravbench.omnidocbench.cdm import CdmResult
     from gravbench.omnidocbench.cdm.rows import Cdm
+    from gravbench.omnidocbench.cdm.score import CdmResult
     from gravbench.options import ErrorLimit
     from gravbench.recorded_results import KindReport
 
@@ -26,9 +26,9 @@ from gravbench.errors import NotComparableError, UsageError
 from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, encode
 from gravbench.omnidocbench.evaluation import CdmPair, evaluate
 from gravbench.omnidocbench.ground_truth import chosen_pages, read_annotations, read_pages
-from gravbench.omnidocbench.matching.quick_match import MATCH_METHODS, QUICK_MATCH
-from gravbench.omnidocbench.metric_table import FORMULA, METRICS
+from gravbench.omnidocbench.page_metrics import FORMULA, METRICS
 from gravbench.omnidocbench.page_scorer import ScorerSetup
+from gravbench.omnidocbench.quick_match import MATCH_METHODS, QUICK_MATCH
 from gravbench.omnidocbench.result_tables import (
     ResultTable,
     as_csv,

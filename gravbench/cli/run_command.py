@@ -205,8 +205,8 @@ def _official_results(run: RunDirectory, folders: Sequence[Path], result: Path) 
 
 
 def _cdm() -> Cdm:
-    from gravbench.omnidocbench.cdm import default_cache_dir
     from gravbench.omnidocbench.cdm.rows import find_cdm
+    from gravbench.omnidocbench.result_cache import default_cache_dir
 
     return find_cdm(default_cache_dir(), workers=1)
 

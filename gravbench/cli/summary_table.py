@@ -14,7 +14,7 @@ from gravbench.analysis.stages import STAGES, PagesSummary
 from gravbench.analysis.summary import Summary, TaskSummary
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import rich_table
-from gravbench.omnidocbench.metric_table import OVERALL
+from gravbench.omnidocbench.page_metrics import OVERALL
 from gravbench.reporting.definitions import counter_words
 from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, signed, table
 from gravbench.scorers.contract import Metric

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from gravbench.metrics import repetition
-from gravbench.omnidocbench.aggregate import (
+from gravbench.omnidocbench.evaluation import Evaluation
+from gravbench.omnidocbench.page_metrics import (
     ELEMENTS,
+    METRICS,
     TABLE_SIGNATURE,
     ElementScores,
     aggregate,
     overall,
     page_labels,
 )
-from gravbench.omnidocbench.evaluation import Evaluation
-from gravbench.omnidocbench.matching.quick_match import QUICK_MATCH
-from gravbench.omnidocbench.metric_table import METRICS
 from gravbench.omnidocbench.page_scores import notes_of, scores_of
+from gravbench.omnidocbench.quick_match import QUICK_MATCH
 from gravbench.scorers.contract import Note
 
 SCHEMA = "gravbench.omnidoc/1"

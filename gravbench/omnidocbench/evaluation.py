@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from rapidfuzz.distance import Levenshtein
 
 from gravbench.errors import DataError
-from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
+from gravbench.omnidocbench.formula_text import cdm_spelling
 from gravbench.omnidocbench.ground_truth import Page
-from gravbench.omnidocbench.matching.lines import Row
-from gravbench.omnidocbench.matching.quick_match import QUICK_MATCH
+from gravbench.omnidocbench.lines import Row
 from gravbench.omnidocbench.page_scorer import QUICK, PageResult, PageScorer, ScorerSetup
+from gravbench.omnidocbench.quick_match import QUICK_MATCH
 
 if TYPE_CHECKING:
-    from gravbench.omnidocbench.cdm import CdmResult
+    from gravbench.omnidocbench.cdm.score import CdmResult
 
 MAX_PREDICTION_BYTES = 32 * 1024 * 1024
 """Of one Markdown file: a thousand times a dense page."""

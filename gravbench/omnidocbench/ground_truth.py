@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.errors import DataError, UsageError
-from gravbench.omnidocbench.formulas.split import split_formula
+from gravbench.omnidocbench.formula_lines import split_formula
 
 TEXT_CATEGORIES = (
     *("text_block", "title", "code_txt", "code_txt_caption", "reference", "equation_caption"),

@@ -18,14 +18,12 @@ from gravbench.metrics.edit_distance import edit_distance
 from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
 from gravbench.metrics.table_markup import RefusedMarkupError
 from gravbench.metrics.teds import TedsResult
-from gravbench.omnidocbench.formulas.assignments import RESCUED, candidate_pool
-from gravbench.omnidocbench.formulas.matrices import matrix_variants
-from gravbench.omnidocbench.formulas.stage import FormulaStage
+from gravbench.omnidocbench.formula_assignments import RESCUED, candidate_pool
+from gravbench.omnidocbench.formula_candidates import collapse, sanitized
+from gravbench.omnidocbench.formula_stage import FormulaStage
+from gravbench.omnidocbench.formula_text import matrix_variants
 from gravbench.omnidocbench.ground_truth import FORMULA, TEXT_CATEGORIES, Element, Page
-from gravbench.omnidocbench.markdown.blocks import PredictionCrashError
-from gravbench.omnidocbench.markdown.candidates import collapse, sanitized
-from gravbench.omnidocbench.markdown.items import Converters, extract_items
-from gravbench.omnidocbench.matching.lines import (
+from gravbench.omnidocbench.lines import (
     IGNORED_CATEGORIES,
     OrderRow,
     PredictedLines,
@@ -34,21 +32,22 @@ from gravbench.omnidocbench.matching.lines import (
     inline_last,
     predicted,
     predicted_lines,
+    reading_order,
     split_predictions,
     truth_items,
     truth_lines,
 )
-from gravbench.omnidocbench.matching.quick_match import (
+from gravbench.omnidocbench.markdown_blocks import PredictionCrashError
+from gravbench.omnidocbench.markdown_items import Converters, extract_items
+from gravbench.omnidocbench.quick_match import (
     QUICK_MATCH,
     SIMPLE_MATCH,
     quick_match,
     simple_match,
 )
-from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
-from gravbench.omnidocbench.matching.span_repair import compare_mixed_as_text, repair_spans
-from gravbench.omnidocbench.tables.latex import Conversion, LatexTables
-from gravbench.omnidocbench.tables.match import score_tables, table_texts
-from gravbench.omnidocbench.tables.pipe import convert_pipe_tables
+from gravbench.omnidocbench.span_repair import compare_mixed_as_text, repair_spans
+from gravbench.omnidocbench.table_conversion import Conversion, LatexTables, convert_pipe_tables
+from gravbench.omnidocbench.table_match import predicted_tables, score_tables
 from gravbench.omnidocbench.text import Normalizer, clean
 
 _CJK = re.compile(r"[\u4e00-\u9fff]")
@@ -124,8 +123,7 @@ def _measure(rows: Sequence[Row]) -> None:
 
 
 def _order_row(rows: Sequence[Row], image: str) -> OrderRow | None:
-    order = reading_order([Placed(row.gt_position, row.pred_position) for row in rows])
-    return OrderRow(image, order.truth, order.predicted, order.edits) if order else None
+    return reading_order([(row.gt_position, row.pred_position) for row in rows], image)
 
 
 def _surplus(
@@ -289,7 +287,7 @@ class PageScorer:
                 lines,
                 matched,
                 best.sources if best else set(),
-                [(table, number in used) for number, table in enumerate(table_texts(items))],
+                [(table.content, number in used) for number, table in enumerate(predicted_tables(items))],
             ),
             repetition=find_repetition(markdown),
             latex_tables=len(latex),

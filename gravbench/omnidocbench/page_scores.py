@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gravbench.omnidocbench.aggregate import overall
-from gravbench.omnidocbench.metric_table import (
+from gravbench.omnidocbench.page_metrics import (
     FORMULA,
     FORMULA_CDM,
     MARKDOWN_METRICS,
@@ -24,14 +23,15 @@ from gravbench.omnidocbench.metric_table import (
     TEDS,
     TEDS_S,
     TEXT,
+    overall,
 )
 from gravbench.scorers.contract import Answer, Note, Sample, Score, Scored, Scorer
 
 if TYPE_CHECKING:
-    from gravbench.omnidocbench.cdm import CdmResult
     from gravbench.omnidocbench.cdm.rows import Cdm
+    from gravbench.omnidocbench.cdm.score import CdmResult
     from gravbench.omnidocbench.ground_truth import Page
-    from gravbench.omnidocbench.matching.lines import Row
+    from gravbench.omnidocbench.lines import Row
     from gravbench.omnidocbench.page_scorer import PageResult
 
 Key = tuple[str, str | None]
@@ -99,8 +99,8 @@ class OmniDocBenchScorer(Scorer):
     def renderer(self) -> Cdm:
         """CDM with its shared cache, or the reason why this machine cannot render formulas."""
         if self.cdm is None:
-            from gravbench.omnidocbench.cdm import default_cache_dir
             from gravbench.omnidocbench.cdm.rows import find_cdm
+            from gravbench.omnidocbench.result_cache import default_cache_dir
 
             self.cdm = find_cdm(default_cache_dir())
         return self.cdm
@@ -116,7 +116,7 @@ class MarkdownPageScorer(Scorer):
     def score(self, sample: Sample, answers: Sequence[Answer]) -> list[list[Score]]:
         from gravbench.omnidocbench.ground_truth import read_page
         from gravbench.omnidocbench.page_scorer import PageScorer
-        from gravbench.omnidocbench.tables.pipe import with_html_tables
+        from gravbench.omnidocbench.table_conversion import with_html_tables
 
         page, scorer = read_page(_annotation(sample), 0, source=_image_name(sample)), PageScorer()
         unrendered = Note(element="page", reason="formulas are not rendered")

@@ -12,13 +12,13 @@ from gravbench.metrics.edit_distance import normalized_distance
 from gravbench.metrics.table_html import normalize_html_table, table_text_lines
 from gravbench.metrics.table_tree import find_table
 from gravbench.metrics.teds import teds_pair
-from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
-from gravbench.omnidocbench.formulas.split import rewrite_logic_cases, split_formula
-from gravbench.omnidocbench.markdown.items import Converters, Item, extract_items
-from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
-from gravbench.omnidocbench.tables.latex import LatexTables
-from gravbench.omnidocbench.tables.match import match_tables
-from gravbench.omnidocbench.tables.pipe import convert_pipe_tables
+from gravbench.omnidocbench.formula_lines import rewrite_logic_cases, split_formula
+from gravbench.omnidocbench.formula_text import strip_delimiters
+from gravbench.omnidocbench.ground_truth import Element
+from gravbench.omnidocbench.lines import reading_order
+from gravbench.omnidocbench.markdown_items import Converters, Item, extract_items
+from gravbench.omnidocbench.table_conversion import LatexTables, convert_pipe_tables
+from gravbench.omnidocbench.table_match import match_tables
 from gravbench.omnidocbench.text import Normalizer
 
 Case = Mapping[str, Any]
@@ -96,21 +96,15 @@ def check_extraction(case: Case, normalizer: Normalizer) -> dict[str, Any]:
 def check_order(case: Case, normalizer: Normalizer) -> dict[str, Any]:
     del normalizer
     rows = [
-        Placed(
+        (
             tuple(None if order == "" else order for order in row["gt_position"]),
             None if row["pred_position"] == "" else row["pred_position"],
         )
         for row in case["gt"]
     ]
-    order = reading_order(rows)
-    if order is None:
-        return {}
-    return {
-        "gt": list(order.truth),
-        "pred": list(order.predicted),
-        "img_id": case["expected"].get("img_id"),
-        "edit": order.distance,
-    }
+    order = reading_order(rows, case["expected"].get("img_id"))
+    fields = ("gt", "pred", "img_id", "edit")
+    return {} if order is None else {name: order.to_record()[name] for name in fields}
 
 
 def check_teds(case: Case, normalizer: Normalizer) -> dict[str, Any]:
@@ -140,7 +134,21 @@ def check_latex_table(case: Case, normalizer: Normalizer) -> dict[str, Any]:
 
 def check_assignment(case: Case, normalizer: Normalizer) -> dict[str, Any]:
     del normalizer
-    return {"rows": [row.official() for row in match_tables(case["gt"], case["pred"])]}
+    gt = [
+        Element("table", table.get("order"), table.get("html") or "", table.get("attribute"), number)
+        for number, table in enumerate(case["gt"])
+    ]
+    pred = [
+        Item("html_table", start, end, table.get("content") or "", table.get("fine_category_type"))
+        for table in case["pred"]
+        for start, end in [table["position"]]
+    ]
+    fields = (
+        *("gt_idx", "pred_idx", "gt_position", "pred_position", "gt_category_type", "pred_category_type"),
+        "edit",
+    )
+    rows = [row.to_record() for row in match_tables(gt, pred, "")]
+    return {"rows": [{name: row[name] for name in fields} for row in rows]}
 
 
 CHECKS: dict[str, Check] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from gravbench.errors import UsageError
 from gravbench.omnidocbench.document import SUMMARY_METRICS
-from gravbench.omnidocbench.metric_table import METRICS
+from gravbench.omnidocbench.page_metrics import METRICS
 
 PAGE_COLUMNS = (
     ("text edit", "text_block", "Edit_dist"),

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gravbench.omnidocbench.formulas.normal_form import (
+from gravbench.omnidocbench.formula_text import (
     normalized_formula,
     replace_circled,
     strip_delimiters,
     strip_tags,
 )
-from gravbench.omnidocbench.markdown.blocks import Finder
+from gravbench.omnidocbench.markdown_blocks import Finder
 
 MAX_INLINE_CHARS = 128
 _INLINE_OPENING = re.compile(r"\$|\\\(")
@@ -219,12 +219,12 @@ def environments_balance(text: str) -> bool:
     return not stack
 
 
-def is_broken_latex(text: str, *, table: bool = False) -> bool:
+def is_broken_latex(text: str, *, table: bool = False, max_chars: int = MAX_LATEX_CHARS) -> bool:
     """Too long, or unbalanced: pylatexenc (or LaTeXML, with `table`) is not asked."""
     stripped = text.strip()
     if not stripped:
         return False
-    if len(stripped) > MAX_LATEX_CHARS or not braces_balance(stripped) or not environments_balance(stripped):
+    if len(stripped) > max_chars or not braces_balance(stripped) or not environments_balance(stripped):
         return True
     if table:
         return False

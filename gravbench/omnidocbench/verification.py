@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.errors import DataError
-from gravbench.omnidocbench.aggregate import aggregate
-from gravbench.omnidocbench.cdm import default_cache_dir
 from gravbench.omnidocbench.cdm.rows import find_cdm, spelling_of
 from gravbench.omnidocbench.document import summarize
 from gravbench.omnidocbench.evaluation import CdmScorer, Evaluation, add_cdm, names_tried
-from gravbench.omnidocbench.formulas.matrices import matrix_variants
+from gravbench.omnidocbench.formula_text import matrix_variants
 from gravbench.omnidocbench.ground_truth import Page, read_annotations, read_pages
+from gravbench.omnidocbench.page_metrics import aggregate
 from gravbench.omnidocbench.page_scorer import PageScorer
 from gravbench.omnidocbench.recorded_functions import (
     CHECKS,
@@ -28,7 +27,8 @@ from gravbench.omnidocbench.recorded_functions import (
     needs_latexml,
     tree_differences,
 )
-from gravbench.omnidocbench.tables.latex import latexml_available
+from gravbench.omnidocbench.result_cache import default_cache_dir
+from gravbench.omnidocbench.table_conversion import latexml_available
 from gravbench.omnidocbench.text import Normalizer
 from gravbench.recorded_results import KindReport, differences, read_cases
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from gravbench.analysis.loaded import run_data
 from gravbench.analysis.quality import metric_rows
-from gravbench.omnidocbench.metric_table import OVERALL, SCORER
+from gravbench.omnidocbench.page_metrics import OVERALL, SCORER
 from gravbench.records import Record
 from gravbench.reporting.charts import Named, any_batch
 from gravbench.reporting.document import ReportDocument

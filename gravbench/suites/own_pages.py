@@ -15,9 +15,9 @@ from typing import Any
 
 from gravbench.errors import DataError, UsageError
 from gravbench.imaging import bytes_digest, decode_image, read_bounded
-from gravbench.omnidocbench.markdown.items import extract_items
+from gravbench.omnidocbench.markdown_items import extract_items
 from gravbench.omnidocbench.page_scorer import PageScorer
-from gravbench.omnidocbench.tables.pipe import with_html_tables
+from gravbench.omnidocbench.table_conversion import with_html_tables
 from gravbench.records import TASKS
 from gravbench.store.files import write_atomic
 from gravbench.suites.own_crops import (

@@ -18,9 +18,10 @@ from oracles import official_cdm
 from oracles.formulas import distinct_pairs
 from system_packages import needs_imagemagick, needs_tex
 
-from gravbench.omnidocbench.cdm import CdmPair, find_tools, score_pairs
 from gravbench.omnidocbench.cdm.match import _token_cost
+from gravbench.omnidocbench.cdm.score import CdmPair, score_pairs
 from gravbench.omnidocbench.cdm.tokenise import tokenise
+from gravbench.omnidocbench.cdm.tools import find_tools
 
 pytestmark = [pytest.mark.bench, needs_tex, needs_imagemagick]
 

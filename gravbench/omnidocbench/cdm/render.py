@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gravbench.omnidocbench.cdm.hazards import must_run_alone
 from gravbench.omnidocbench.cdm.raster import (
     Boxes,
     Page,
@@ -23,7 +22,15 @@ from gravbench.omnidocbench.cdm.raster import (
     draw_whole,
     find_boxes,
 )
-from gravbench.omnidocbench.cdm.tex import LARGEST_PAPER, PageSpan, SoloRun, run_batch, run_solo, start_paper
+from gravbench.omnidocbench.cdm.tex import (
+    LARGEST_PAPER,
+    PageSpan,
+    SoloRun,
+    must_run_alone,
+    run_batch,
+    run_solo,
+    start_paper,
+)
 from gravbench.omnidocbench.cdm.tokenise import Template
 from gravbench.omnidocbench.cdm.tools import Limits, wipe
 

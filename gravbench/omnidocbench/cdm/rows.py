@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gravbench.omnidocbench.cdm import CdmPair, CdmResult, CdmToolStatus, check_tools, score_pairs
+from gravbench.omnidocbench.cdm.score import CdmPair, CdmResult, CdmToolStatus, check_tools, score_pairs
 from gravbench.omnidocbench.cdm.tokenise import tokenise
 from gravbench.omnidocbench.evaluation import CdmPair as Spelling
-from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
-from gravbench.omnidocbench.matching.lines import Row
+from gravbench.omnidocbench.formula_text import cdm_spelling
+from gravbench.omnidocbench.lines import Row
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from gravbench.omnidocbench.cdm.tools import (
     installation,
     missing_packages,
 )
-from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
+from gravbench.omnidocbench.formula_text import cdm_spelling
 from gravbench.omnidocbench.result_cache import DEFAULT_MAX_BYTES, Cache, digest_key
 
 RECIPE = "2"

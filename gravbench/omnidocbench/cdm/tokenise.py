@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from gravbench.omnidocbench.cdm import hazards
 from gravbench.omnidocbench.cdm.atoms import print_source
 from gravbench.omnidocbench.cdm.colour import (
     ACCENTS,
@@ -25,10 +24,13 @@ from gravbench.omnidocbench.cdm.colour import (
     paint,
 )
 from gravbench.omnidocbench.cdm.tree import NAMED_OPERATORS, print_tree
+from gravbench.omnidocbench.text import is_broken_latex
 
 Template = Literal["plain", "cjk", "tabular"]
 """Which document a formula is set in."""
 
+MAX_CHARS = 20_000
+"""Longer formulas are not parsed."""
 _COMMON = "\u4e00-\u9fff"
 _HAN = _COMMON + "\u3400-\u4dbf"
 _PERCENT = "<PERCENTAGETOKEN>"
@@ -131,7 +133,7 @@ def _formula_tokens(source: str) -> list[str]:
     source = _ALIGNED.sub(r"\\begin{aligned}\2\\end{aligned}", source)
     source = _SMALLMATRIX.sub(r"\\begin{matrix}\2\\end{matrix}", source)
     source = _clean_formula(source)
-    if not hazards.parses(source):
+    if is_broken_latex(source, max_chars=MAX_CHARS):
         raise _RefusedSourceError
     source = source.replace("$", " ")
     ends_in_backslash = source.endswith("\\")
@@ -201,7 +203,7 @@ def _table_tokens(source: str) -> list[str]:
     )
     source = re.sub(r"\\label\{.*?\}", "", source.removeprefix("%").replace(r"\~", " ").replace(r"\>", " "))
     source = _clean_rows(source)
-    if not hazards.parses(source, tabular=True):
+    if is_broken_latex(source, table=True, max_chars=MAX_CHARS):
         raise _RefusedSourceError
     return print_source(source)
 

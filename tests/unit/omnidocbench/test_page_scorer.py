@@ -5,7 +5,8 @@ from omnidoc_support import block, page, scored
 
 from gravbench.errors import DataError
 from gravbench.omnidocbench.ground_truth import Page
-from gravbench.omnidocbench.markdown.items import Converters, extract_items
+from gravbench.omnidocbench.lines import Row
+from gravbench.omnidocbench.markdown_items import Converters, extract_items
 
 WORDS = ["amber", "river", "stone", "window", "compute", "lantern", "signal", "orbit", "harvest", "copper"]
 LONG = " ".join(WORDS[i % 10] for i in range(60))
@@ -117,14 +118,14 @@ def test_what_ends_the_official_scorer_scores_as_empty_with_its_reason(truth: Pa
 
 
 def test_an_error_of_one_page_is_that_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(found: object, image: str) -> None:
-        raise KeyError(f"cell 3 of {image}, {found is None}")
+    def fails(row: Row) -> None:
+        raise KeyError(f"cell 3 of {row.image}")
 
     truth = page(block("text_block", LONG, 1), block("table", TABLE, 2))
-    monkeypatch.setattr("gravbench.omnidocbench.tables.match._table_row", fails)
+    monkeypatch.setattr("gravbench.omnidocbench.table_match._score", fails)
     with_table = scored(truth, f"{LONG}\n\n{TABLE}")
     assert with_table.internal_error
-    assert with_table.crash == "KeyError in its tables: 'cell 3 of page_1.png, False'"
+    assert with_table.crash == "KeyError in its tables: 'cell 3 of page_1.png'"
     assert [row.metric["Edit_dist"] for row in with_table.text] == [1.0]
     others = scored(page(block("text_block", LONG, 1)), LONG)
     assert others.text[0].metric["Edit_dist"] == 0.0

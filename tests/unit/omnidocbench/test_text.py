@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.omnidocbench.formulas.normal_form import (
+from gravbench.omnidocbench.formula_lines import split_formula
+from gravbench.omnidocbench.formula_text import (
     cdm_spelling,
     normalized_formula,
     strip_delimiters,
     strip_tags,
 )
-from gravbench.omnidocbench.formulas.split import split_formula
 from gravbench.omnidocbench.text import Normalizer, clean, inline_math, plain_latex, pylatexenc_text
 
 

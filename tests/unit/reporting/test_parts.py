@@ -15,7 +15,7 @@ from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.quality import QualityDifference, QualityLevel
 from gravbench.errors import DataError, UsageError
 from gravbench.imaging import load_image
-from gravbench.omnidocbench.metric_table import OVERALL
+from gravbench.omnidocbench.page_metrics import OVERALL
 from gravbench.reporting import plots
 from gravbench.reporting.charts import Line, Named, Waterfall
 from gravbench.reporting.definitions import our_figure, published_figures

@@ -246,9 +246,9 @@ def test_markdown_that_was_lost_or_changed_is_written_again(tmp_path: Path) -> N
 
 
 def test_prediction_folder_scores_the_same_through_the_official_path(tmp_path: Path) -> None:
-    from gravbench.omnidocbench.aggregate import aggregate
     from gravbench.omnidocbench.evaluation import evaluate
     from gravbench.omnidocbench.ground_truth import read_pages
+    from gravbench.omnidocbench.page_metrics import aggregate
 
     entries = many(5)
     outcome = run_pages(opened(tmp_path / "data", entries), tmp_path / "r")

@@ -11,8 +11,8 @@ from system_packages import needs_tex
 
 from gravbench.cli.doctor_command import check_cdm
 from gravbench.cli.omnidoc_report import ScoreOptions, report_notes, run_scoring
-from gravbench.omnidocbench.cdm import CdmToolStatus
 from gravbench.omnidocbench.cdm.rows import Cdm, find_cdm, spelling_of
+from gravbench.omnidocbench.cdm.score import CdmToolStatus
 from gravbench.omnidocbench.ground_truth import read_annotations
 
 BROKEN = CdmToolStatus(False, "an identical pair scores 0.0", "apt-get install ghostscript", ("ghostscript",))
@@ -65,7 +65,7 @@ def test_without_tools_cdm_is_missing_by_name_and_says_what_to_install(options: 
 
 
 def test_doctor_warns_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gravbench.omnidocbench.cdm.check_tools", lambda: BROKEN)
+    monkeypatch.setattr("gravbench.omnidocbench.cdm.score.check_tools", lambda: BROKEN)
     check = check_cdm()
     assert (check.status, check.hint) == ("warn", "apt-get install ghostscript")
     assert "Overall cannot be scored" in check.message

@@ -13,8 +13,8 @@ from cdm_support import golden_cases, golden_pairs, numbers
 from system_packages import needs_tex
 
 from gravbench.errors import EngineError
-from gravbench.omnidocbench.cdm import CdmPair, Limits, check_tools, find_tools, score_pairs
-from gravbench.omnidocbench.cdm.score import CdmResult
+from gravbench.omnidocbench.cdm.score import CdmPair, CdmResult, check_tools, score_pairs
+from gravbench.omnidocbench.cdm.tools import Limits, find_tools
 
 pytestmark = needs_tex
 
@@ -216,7 +216,8 @@ def test_a_cache_that_cannot_be_written_costs_no_score(tmp_path: Path) -> None:
 
 def test_two_processes_share_a_cache(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from gravbench.omnidocbench.cdm import CdmPair, score_pairs\n"
+        "import sys; from pathlib import Path\n"
+        "from gravbench.omnidocbench.cdm.score import CdmPair, score_pairs\n"
         "pairs = [CdmPair(f'x+{n}', f'x+{n}') for n in range(4)]\n"
         "assert [r.f1 for r in score_pairs(pairs, cache_dir=Path(sys.argv[1]))] == [1.0] * 4\n"
     )

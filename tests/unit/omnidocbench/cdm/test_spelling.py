@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gravbench.omnidocbench.cdm import CdmPair
-from gravbench.omnidocbench.formulas.matrices import matrix_variants
-from gravbench.omnidocbench.formulas.normal_form import cdm_spelling, strip_delimiters, strip_tags
+from gravbench.omnidocbench.cdm.score import CdmPair
+from gravbench.omnidocbench.formula_text import cdm_spelling, matrix_variants, strip_delimiters, strip_tags
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gravbench.omnidocbench.cdm.hazards import must_run_alone
 from gravbench.omnidocbench.cdm.tex import (
     CROP_PLACEHOLDER,
     PageSpan,
     batch_document,
+    must_run_alone,
     read_spans,
     single_document,
     start_paper,

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gravbench.omnidocbench.cdm.tokenise import tokenise
-from gravbench.omnidocbench.formulas.matrices import matrix_variants
-from gravbench.omnidocbench.formulas.normal_form import cdm_spelling
+from gravbench.omnidocbench.formula_text import cdm_spelling, matrix_variants
 
 
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: f"{case['id']}-{case['tag']}")

@@ -13,10 +13,10 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from gravbench.metrics.edit_distance import normalized_distance
-from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
+from gravbench.omnidocbench.formula_text import strip_delimiters
 from gravbench.omnidocbench.ground_truth import FORMULA
-from gravbench.omnidocbench.markdown.items import Item
-from gravbench.omnidocbench.matching.lines import FORMULA_KINDS, Row, inline_last
+from gravbench.omnidocbench.lines import FORMULA_KINDS, Row, inline_last
+from gravbench.omnidocbench.markdown_items import Item
 from gravbench.omnidocbench.text import Normalizer, inline_as_formula
 
 POOR = 0.45

@@ -4,16 +4,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.omnidocbench.formulas.assignments import (
+from gravbench.omnidocbench.formula_assignments import (
     assign_runs,
     cut_readings,
     formula_inputs,
     in_pool_order,
 )
-from gravbench.omnidocbench.formulas.stage import assign_one_to_one
+from gravbench.omnidocbench.formula_stage import assign_one_to_one
 from gravbench.omnidocbench.ground_truth import Element
-from gravbench.omnidocbench.markdown.items import Item
-from gravbench.omnidocbench.matching.lines import predicted, truth_items, truth_lines
+from gravbench.omnidocbench.lines import predicted, truth_items, truth_lines
+from gravbench.omnidocbench.markdown_items import Item
 from gravbench.omnidocbench.text import Normalizer
 
 ATOMS = st.sampled_from(["x=1", "y=2", "a+b", "z", "x=1 y=2", "a+bz"])

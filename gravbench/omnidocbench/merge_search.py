@@ -138,7 +138,7 @@ def compiled_best_runs(
     truths: Sequence[str], lines: Sequence[str], masked: NDArray[np.bool_]
 ) -> list[tuple[Run | None, int]]:
     """`plain_best_run` for every truth line, compiled."""
-    from gravbench.omnidocbench.matching.run_growth import EncodedLines, alphabet_of  # loads numba
+    from gravbench.omnidocbench.run_growth import EncodedLines, alphabet_of  # loads numba
 
     if bool(masked.all()):
         return [(None, 0)] * len(truths)

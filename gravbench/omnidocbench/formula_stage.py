@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.metrics.edit_distance import EditTable, edit_distance, normalized_distance
-from gravbench.omnidocbench.formulas.assignments import (
+from gravbench.omnidocbench.formula_assignments import (
     RESCUED,
     FormulaInputs,
     assign_runs,
@@ -26,7 +26,7 @@ from gravbench.omnidocbench.formulas.assignments import (
     with_logic_rewritten,
 )
 from gravbench.omnidocbench.ground_truth import FORMULA
-from gravbench.omnidocbench.matching.lines import (
+from gravbench.omnidocbench.lines import (
     Predicted,
     Row,
     SourceKey,
@@ -35,7 +35,7 @@ from gravbench.omnidocbench.matching.lines import (
     predicted_lines,
     split_predictions,
 )
-from gravbench.omnidocbench.matching.quick_match import quick_match
+from gravbench.omnidocbench.quick_match import quick_match
 from gravbench.omnidocbench.text import Normalizer
 
 TOLERANCE = 1e-12

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from omnidoc_cases import cases
 
-from gravbench.omnidocbench.tables.pipe import convert_pipe_tables, pipe_rows
+from gravbench.omnidocbench.table_conversion import convert_pipe_tables, pipe_rows
 
 PIPE_CASES = [
     case

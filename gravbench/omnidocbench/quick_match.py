@@ -21,9 +21,9 @@ from gravbench.metrics.edit_distance import (
     largest_distance,
     normalized_distance,
 )
-from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
+from gravbench.omnidocbench.formula_text import strip_delimiters
 from gravbench.omnidocbench.ground_truth import FORMULA
-from gravbench.omnidocbench.matching.lines import (
+from gravbench.omnidocbench.lines import (
     IGNORED_CATEGORIES,
     Predicted,
     PredictedLines,
@@ -31,7 +31,7 @@ from gravbench.omnidocbench.matching.lines import (
     TruthItem,
     TruthLines,
 )
-from gravbench.omnidocbench.matching.merge_search import Merged, merge_predictions
+from gravbench.omnidocbench.merge_search import Merged, merge_predictions
 
 QUICK_MATCH, SIMPLE_MATCH = MATCH_METHODS = ("quick_match", "simple_match")
 FURNITURE = 0.25

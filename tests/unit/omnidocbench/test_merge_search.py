@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.metrics.edit_distance import distance_matrix, normalized_distance
-from gravbench.omnidocbench.matching.merge_search import (
+from gravbench.omnidocbench.merge_search import (
     Run,
     compiled_best_runs,
     disjoint_runs,

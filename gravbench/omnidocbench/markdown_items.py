@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gravbench.omnidocbench.markdown.blocks import HTML_TABLE, TABULAR, Finder, blanked, outermost_blocks
-from gravbench.omnidocbench.markdown.candidates import (
+from gravbench.omnidocbench.formula_candidates import (
     collapse,
     is_arithmetic_cell,
     is_formula_like,
@@ -21,7 +20,15 @@ from gravbench.omnidocbench.markdown.candidates import (
     split_compound,
     split_margin,
 )
-from gravbench.omnidocbench.markdown.html_text import cell_texts, flattened
+from gravbench.omnidocbench.markdown_blocks import (
+    HTML_TABLE,
+    TABULAR,
+    Finder,
+    blanked,
+    cell_texts,
+    flattened,
+    outermost_blocks,
+)
 
 _FENCES = tuple(
     re.compile(pattern, re.MULTILINE)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.metrics.repetition import find_repetition, measure_surplus
-from gravbench.omnidocbench.aggregate import EditCount, overall, page_distances, summarize_edits
-from gravbench.omnidocbench.matching.reading_order import Placed, reading_order
+from gravbench.omnidocbench.lines import reading_order
+from gravbench.omnidocbench.page_metrics import EditCount, overall, page_distances, summarize_edits
 
 
 def test_overall_rounds_its_parts_for_the_leaderboard_only() -> None:
@@ -33,18 +33,17 @@ def test_page_average_whole_and_sample_average_differ() -> None:
 
 @given(st.permutations([1, 2, 3, 4.001, 4.002]))
 def test_reading_order_is_zero_exactly_for_ascending_starts(starts: list[float]) -> None:
-    order = reading_order(
-        [Placed((position,), int(start * 1000)) for position, start in enumerate(starts, 1)]
-    )
+    rows = [((position,), int(start * 1000)) for position, start in enumerate(starts, 1)]
+    order = reading_order(rows, "a.png")
     assert order is not None
     assert (order.distance == 0.0) == (starts == sorted(starts))
 
 
 def test_unmatched_blocks_count_as_deletions_and_no_orders_as_nothing() -> None:
-    order = reading_order([Placed((1,), 0), Placed((2,), None), Placed((None,), 5)])
+    order = reading_order([((1,), 0), ((2,), None), ((None,), 5)], "a.png")
     assert order is not None
-    assert (order.truth, order.predicted, order.edits) == ((1, 2), (1,), 1)
-    assert reading_order([Placed((None,), 3), Placed((0,), None)]) is None
+    assert (order.gt, order.pred, order.edits) == ((1, 2), (1,), 1)
+    assert reading_order([((None,), 3), ((0,), None)], "a.png") is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gravbench.omnidocbench.formulas.normal_form import strip_delimiters, strip_tags
+from gravbench.omnidocbench.formula_text import is_escaped, split_rows, strip_delimiters, strip_tags
 
 _ALIGNED = frozenset({"aligned", "align", "align*", "alignedat", "alignedat*"})
 _LOGIC = re.compile(
@@ -218,7 +218,6 @@ def split_formula(source: str) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-_ROW_TOKEN = re.compile(r"\\begin\{[^}]*\}|\\end\{[^}]*\}|\\\\|[{}]")
 _CELL_TOKEN = re.compile(r"\\begin\{[^}]*\}|\\end\{[^}]*\}|&")
 _MULTILINE_ENVIRONMENTS = (
     *("array", "aligned", "align", "align*", "alignedat", "alignedat*", "split", "gather", "gather*"),
@@ -230,58 +229,6 @@ MULTILINE_BEGIN = re.compile(
     + r")\}\s*(?P<extra>(?:\{[^{}]*\}\s*)*)"
 )
 """A multi-line environment with the brace arguments behind its name; to be used with `match`."""
-
-
-def is_escaped(text: str, index: int) -> bool:
-    """An odd number of backslashes stands right before `index`."""
-    cursor = index
-    while cursor > 0 and text[cursor - 1] == "\\":
-        cursor -= 1
-    return (index - cursor) % 2 == 1
-
-
-def _behind_row_break(text: str, index: int) -> int:
-    r"""Index behind the blanks, the `*` and the `[..]` that may follow a `\\`."""
-    while index < len(text) and text[index].isspace():
-        index += 1
-    if index < len(text) and text[index] == "*":
-        index += 1
-    if index < len(text) and text[index] == "[":
-        closing = text.find("]", index + 1)
-        if closing >= 0:
-            return closing + 1
-    return index
-
-
-def split_rows(body: str, *, escaped_braces: bool = True) -> list[str]:
-    r"""Non-empty rows of `body`, cut at `\\` outside braces and environments.
-
-    `escaped_braces`: a `\{` opens no group. The CDM sanitiser of the official scorer counts it (quirk).
-    """
-    rows: list[str] = []
-    braces = environments = start = position = 0
-    if "\\\\" not in body:
-        return [row] if (row := body.strip()) else []
-    while token := _ROW_TOKEN.search(body, position):
-        first, position = token.span()
-        kind = token.group()
-        if kind in "{}":
-            escaped = escaped_braces and first and body[first - 1] == "\\" and is_escaped(body, first)
-            if not escaped:
-                braces = braces + 1 if kind == "{" else max(0, braces - 1)
-        elif kind[1] == "b":
-            environments += 1
-        elif kind[1] == "e":
-            environments = max(0, environments - 1)
-        else:
-            if braces or environments:
-                # only the first backslash is ordinary here; the second may still escape what follows
-                position = first + 1
-                continue
-            rows.append(body[start:first].strip())
-            start = position = _behind_row_break(body, position)
-    rows.append(body[start:].strip())
-    return [row for row in rows if row]
 
 
 def split_cells(row: str) -> list[str]:

@@ -10,8 +10,8 @@ from system_packages import needs_latexml
 
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.teds import teds_pair
-from gravbench.omnidocbench.tables import latex as latex_table
-from gravbench.omnidocbench.tables.latex import LatexTables, latexml_available
+from gravbench.omnidocbench import table_conversion
+from gravbench.omnidocbench.table_conversion import LatexTables, latexml_available
 from gravbench.omnidocbench.text import MAX_LATEX_CHARS
 
 
@@ -42,7 +42,7 @@ def test_refused_sources_never_reach_the_converter(source: str, monkeypatch: pyt
     def reached(document: str) -> str:
         raise AssertionError(document)
 
-    monkeypatch.setattr(latex_table, "_run_latexml", reached)
+    monkeypatch.setattr(table_conversion, "_run_latexml", reached)
     found = LatexTables().convert(source)
     assert (found.html, bool(found.reason)) == ("", True)
 
@@ -84,7 +84,7 @@ def test_a_converted_table_is_kept_on_disk_and_a_failure_is_not(
 def test_a_converter_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_converter(tmp_path, "sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(latex_table, "TIMEOUT_S", -4.8)
+    monkeypatch.setattr(table_conversion, "TIMEOUT_S", -4.8)
     assert LatexTables().html("\\begin{tabular}{l}a\\end{tabular}") == ""
 
 

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.metrics.edit_distance import EditTable
-from gravbench.omnidocbench.formulas.normal_form import strip_delimiters
-from gravbench.omnidocbench.formulas.split import rewrite_logic_cases
+from gravbench.omnidocbench.formula_lines import rewrite_logic_cases
+from gravbench.omnidocbench.formula_text import strip_delimiters
 from gravbench.omnidocbench.ground_truth import FORMULA
-from gravbench.omnidocbench.markdown.items import Item
-from gravbench.omnidocbench.matching.lines import (
+from gravbench.omnidocbench.lines import (
     Predicted,
     PredictedLines,
     SourceKey,
@@ -23,6 +22,7 @@ from gravbench.omnidocbench.matching.lines import (
     predicted_lines,
     split_predictions,
 )
+from gravbench.omnidocbench.markdown_items import Item
 from gravbench.omnidocbench.text import Normalizer
 
 RESCUED = frozenset({"text_formula", "image_formula", "formula_rescue", "table_formula_rescue"})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.omnidocbench.markdown.blocks import (
+from gravbench.omnidocbench.markdown_blocks import (
     HTML_TABLE,
     TABULAR,
     BlockSyntax,

@@ -1,4 +1,6 @@
-"""Rows -> `all`, `group` and `page` values under the official names, and Overall (OmniDocBench v1.6).
+"""The official page metrics under their official names, and how rows make them (OmniDocBench v1.6).
+
+Rows -> `all`, `group` and `page` values, and Overall.
 
 Overall is ((1 - text edit) * 100 + TEDS * 100 + CDM * 100) / 3, 100 is perfect. A missing part: no Overall.
 """
@@ -6,11 +8,114 @@ Overall is ((1 - text edit) * 100 + TEDS * 100 + CDM * 100) / 3, 100 is perfect.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from gravbench.omnidocbench.evaluation import Evaluation
-from gravbench.omnidocbench.matching.lines import OrderRow, Row, attributes_of
+from gravbench.scorers.contract import Metric
+
+if TYPE_CHECKING:
+    from gravbench.omnidocbench.evaluation import Evaluation
+    from gravbench.omnidocbench.lines import OrderRow, Row
+
+TEXT_SIGNATURE = "ned|unit:char|norm:omnidoc16-text|agg:ALL_page_avg|match:omnidoc16-quick|v:2"
+FORMULA_SIGNATURE = "ned|unit:char|norm:omnidoc16-formula|agg:ALL_page_avg|match:omnidoc16-formula|v:2"
+TABLE_SIGNATURE = "ned|unit:char|norm:omnidoc16-html|agg:ALL_page_avg|match:omnidoc16-table|v:2"
+OVERALL_SIGNATURE = "overall|parts:text_ned+teds+cdm|agg:page|v:2"
+
+TEXT, FORMULA, FORMULA_CDM = "text_block_Edit_dist", "display_formula_Edit_dist", "display_formula_CDM"
+TEDS, TEDS_S, ORDER = "table_TEDS", "table_TEDS_structure_only", "reading_order_Edit_dist"
+SCORER = "omnidocbench-1.6"
+"""The scorer's name in the manifest of a suite."""
+OVERALL = "overall"
+
+METRICS = (
+    Metric(
+        name=TEXT,
+        label="text edit",
+        direction="lower",
+        definition="Edits / longer sides of all matched text of a page, mean over pages with text.",
+        signature=TEXT_SIGNATURE,
+        tasks=("page",),
+    ),
+    Metric(
+        name=FORMULA,
+        label="formula edit",
+        direction="lower",
+        definition="Edits / longer sides of all matched display formulas of a page, mean over pages with "
+        "them.",
+        signature=FORMULA_SIGNATURE,
+        tasks=("page",),
+    ),
+    Metric(
+        name=FORMULA_CDM,
+        label="CDM",
+        direction="higher",
+        definition="Character detection matching of rendered formulas: F1 of matched glyph boxes, mean over "
+        "a page's formulas, then over pages with formulas.",
+        signature="cdm|agg:page_ALL|match:omnidoc16-formula|v:2",
+        tasks=("page",),
+    ),
+    Metric(
+        name=TEDS,
+        label="TEDS",
+        direction="higher",
+        definition="1 − tree edit distance / larger tree, cell text included, mean over a page's tables, "
+        "then over pages with tables.",
+        signature="teds|agg:page_ALL|match:omnidoc16-table|v:2",
+        tasks=("page",),
+    ),
+    Metric(
+        name=TEDS_S,
+        label="TEDS-S",
+        direction="higher",
+        definition="TEDS on the structure of tables alone, without cell text.",
+        signature="teds|structure:only|agg:page_ALL|match:omnidoc16-table|v:2",
+        tasks=("page",),
+    ),
+    Metric(
+        name=ORDER,
+        label="order edit",
+        direction="lower",
+        definition="Edits between the orders of matched blocks / longer order, mean over pages with one.",
+        signature="ned|unit:block|agg:ALL_page_avg|match:omnidoc16-quick|v:2",
+        tasks=("page",),
+    ),
+    Metric(
+        name=OVERALL,
+        label="Overall",
+        unit="points",
+        direction="higher",
+        range=(0.0, 100.0),
+        definition="OmniDocBench's Overall: mean of the points of text edit, TEDS and CDM; none "
+        "without all three.",
+        signature=OVERALL_SIGNATURE,
+        tasks=("page",),
+        parts=(TEXT, TEDS, FORMULA_CDM),
+        parts_needed=3,
+    ),
+)
+
+MARKDOWN_NAMES = {
+    TEXT: ("markdown_text_ned", "text NED"),
+    TEDS: ("markdown_table_teds", "table TEDS"),
+    TEDS_S: ("markdown_table_teds_s", "TEDS-S"),
+    FORMULA: ("markdown_formula_ned", "formula NED"),
+    ORDER: ("markdown_order_ned", "order NED"),
+}
+"""Official metric -> its name and label where the truth is Markdown that this program cut into blocks."""
+
+MARKDOWN_METRICS = tuple(
+    replace(
+        metric,
+        name=MARKDOWN_NAMES[metric.name][0],
+        label=MARKDOWN_NAMES[metric.name][1],
+        definition=f"{metric.definition.removesuffix('.')}; the truth is Markdown, cut like a prediction. No "
+        "figure of OmniDocBench.",
+        signature=f"{metric.signature}|truth:markdown|pipes:first",
+    )
+    for metric in METRICS
+    if metric.name in MARKDOWN_NAMES
+)
 
 ELEMENTS = ("text_block", "display_formula", "table", "reading_order")
 EDIT = "Edit_dist"
@@ -67,7 +172,7 @@ def _groups(rows: Sequence[Row]) -> dict[str, Any]:
     scores: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         labels = dict.fromkeys(
-            f"{name}: {value}" for found in attributes_of(row.gt_attribute) for name, value in found.items()
+            f"{name}: {value}" for found in _attributes_of(row.gt_attribute) for name, value in found.items()
         )
         for label in labels:
             for metric, score in row.metric.items():
@@ -78,6 +183,17 @@ def _groups(rows: Sequence[Row]) -> dict[str, Any]:
             result.setdefault(metric, {})[label] = mean(values)
             result["sample_count"][label] = len(values)
     return result
+
+
+def _attributes_of(values: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """Attribute mappings among `values`, nested lists opened."""
+    found: list[Mapping[str, Any]] = []
+    for value in values:
+        if isinstance(value, Mapping):
+            found.append(value)
+        elif isinstance(value, list):
+            found += _attributes_of(value)
+    return found
 
 
 def _edit_counts(rows: Sequence[Row]) -> list[EditCount]:
@@ -165,11 +281,6 @@ def aggregate(evaluation: Evaluation) -> dict[str, ElementScores]:
     }
 
 
-TEXT_SIGNATURE = "ned|unit:char|norm:omnidoc16-text|agg:ALL_page_avg|match:omnidoc16-quick|v:2"
-FORMULA_SIGNATURE = "ned|unit:char|norm:omnidoc16-formula|agg:ALL_page_avg|match:omnidoc16-formula|v:2"
-TABLE_SIGNATURE = "ned|unit:char|norm:omnidoc16-html|agg:ALL_page_avg|match:omnidoc16-table|v:2"
-
-
 @dataclass(frozen=True, slots=True)
 class EditCount:
     """Edits of one row and its longer side in characters. `edits` is None when both sides are empty."""
@@ -223,9 +334,6 @@ def summarize_edits(counts: Sequence[EditCount]) -> EditSummary:
         sum(count.edits or 0 for count in counts) / upper if upper else None,
         mean([count.edits / count.upper for count in counts if count.edits is not None]),
     )
-
-
-OVERALL_SIGNATURE = "overall|parts:text_ned+teds+cdm|agg:page|v:2"
 
 
 @dataclass(frozen=True, slots=True)

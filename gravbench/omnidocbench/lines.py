@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gravbench.omnidocbench.formulas.split import split_formula
+from rapidfuzz.distance import Levenshtein
+
+from gravbench.omnidocbench.formula_lines import split_formula
 from gravbench.omnidocbench.ground_truth import FORMULA, Element
-from gravbench.omnidocbench.markdown.items import Item
+from gravbench.omnidocbench.markdown_items import Item
 from gravbench.omnidocbench.text import Normalizer
 
 SourceKey = tuple[int, int, str, str, str]
@@ -233,7 +235,7 @@ class OrderRow:
 
     @property
     def distance(self) -> float:
-        """Edits / longer sequence."""
+        """Edits / longer sequence; 0 is best, range 0..1."""
         return self.edits / self.upper
 
     def to_record(self) -> dict[str, Any]:
@@ -248,12 +250,22 @@ class OrderRow:
         }
 
 
-def attributes_of(values: tuple[Any, ...]) -> list[Mapping[str, Any]]:
-    """Attribute mappings among `values`, nested lists opened."""
-    found: list[Mapping[str, Any]] = []
-    for value in values:
-        if isinstance(value, Mapping):
-            found.append(value)
-        elif isinstance(value, list):
-            found += attributes_of(tuple(value))
-    return found
+Placed = tuple[tuple[Order, ...], int | None]
+"""Ground-truth orders of one row (None or 0: none) and where its prediction begins (None: nowhere)."""
+
+
+def reading_order(rows: Sequence[Placed], image: str) -> OrderRow | None:
+    """Order of a page's rows, their Levenshtein distance counted in blocks; None when no row has an order.
+
+    Truth: all orders, sorted. Predicted: orders of the rows that have a prediction, by its start (stable).
+    Unmatched truth thus shortens the prediction and counts as deletions.
+    """
+    known = [(orders, start) for orders, start in rows if orders != (None,)]
+    truth = tuple(sorted(order for orders, _ in known for order in orders if order))
+    placed = sorted(((start, orders) for orders, start in known if start is not None), key=lambda row: row[0])
+    found = tuple(order for _, orders in placed for order in orders if order)
+    if not truth and not found:
+        return None
+    numbers: dict[int | float, int] = {}
+    encoded = [[numbers.setdefault(order, len(numbers)) for order in side] for side in (truth, found)]
+    return OrderRow(image, truth, found, int(Levenshtein.distance(*encoded)))

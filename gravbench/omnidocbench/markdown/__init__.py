@@ -1,1 +1,0 @@
-"""Predicted Markdown -> the items that the scorer matches (OmniDocBench v1.6)."""

@@ -1,1 +1,0 @@
-"""LaTeX and pipe tables as HTML, and which predicted table answers which (OmniDocBench v1.6)."""
