@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from gravbench.analysis.comparison import Comparison, compare_one, compare_runs
 from gravbench.analysis.loaded import load_run
+from gravbench.analysis.results import are_results, load_results
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.analysis.summary import Summary
 from gravbench.cli import report_command, run_command
@@ -60,9 +61,15 @@ def compare(
 ) -> Comparison:
     """One run against its own `ar` arm, or `other` against `run_dir`; `arms` pairs a strategy of each.
 
+    Two results of `gravbench omnidoc` are the arms of one run; the first is what the second is held against.
+
     `NotComparableError` for runs that do not answer the same question, unless `force`.
     """
     options = AnalysisOptions(seed=seed, resamples=resamples)
+    paths = [Path(run_dir)] if other is None else [Path(run_dir), Path(other)]
+    if are_results(paths):
+        found = load_results(paths, force=force)
+        return compare_one(found.run, options).model_copy(update={"not_comparable": found.problems})
     base = load_with_facts(Path(run_dir))
     if other is None:
         return compare_one(base, options)

@@ -134,6 +134,10 @@ def data_losses(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return (loss,) if isinstance(loss, str) else ()
 
 
+IMPORTED = "import"
+"""Backend of a run whose answers other programs wrote."""
+
+
 def import_notes(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """What each imported arm is, and what its program did not tell; empty for a run that was decoded."""
     imports = protocol.get("imports")
@@ -153,6 +157,9 @@ def data_caution(data: RunData | None) -> str | None:
         return None
     return f"Not the whole benchmark: {data.label}. Do not read its figures as the benchmark's."
 
+
+ElementSums = Mapping[str, Mapping[str, Mapping[str, tuple[float, int]]]]
+"""Element -> "attribute: value" -> metric -> sum of the values of a page's elements, and how many."""
 
 ScoreKey = tuple[str, int, str]
 """(sample_id, rep, arm)."""
@@ -178,6 +185,8 @@ class LoadedRun:
     scores: Mapping[ScoreKey, tuple[ScoreRecord, ...]]
     facts: Mapping[str, SampleFacts]
     notes: tuple[str, ...] = ()
+    elements: Mapping[ScoreKey, ElementSums] = field(default_factory=dict)
+    """By attributes of tables, formulas and text blocks; where the run has them, of every unit and arm."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -194,6 +203,10 @@ class LoadedRun:
     def unit_scores(self, arm: str) -> list[tuple[ScoreRecord, ...]]:
         """The arm's scores in the order of `units`."""
         return [self.scores.get((unit.sample_id, unit.rep, arm), ()) for unit in self.units]
+
+    def unit_elements(self, arm: str) -> list[ElementSums]:
+        """The arm's sums by attributes of elements, in the order of `units`."""
+        return [self.elements.get((unit.sample_id, unit.rep, arm), {}) for unit in self.units]
 
     def design(self) -> Design:
         """Clusters and strata of the rows `units`."""

@@ -18,6 +18,7 @@ from itertools import chain
 import numpy as np
 
 from gravbench.analysis.bootstrap import CONFIDENCE, Design, Floats, Interval, Statistic, bootstrap, divided
+from gravbench.analysis.loaded import ElementSums
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
 from gravbench.scorers.contract import Metric
@@ -126,6 +127,37 @@ def quality_differences(
     return {name: difference for name, difference in found.items() if difference is not None}
 
 
+def element_differences(
+    base: Sequence[ElementSums],
+    own: Sequence[ElementSums],
+    element: str,
+    label: str,
+    *,
+    design: Design,
+    seed: int,
+    resamples: int,
+) -> dict[str, QualityDifference]:
+    """Per metric, over the elements with this attribute: mean points of all of them, pages as they come.
+
+    A metric that a side does not have is left out.
+    """
+    metrics = sorted({m for sums in (*base, *own) for m in sums.get(element, {}).get(label, {})})
+    found: dict[str, QualityDifference] = {}
+    for metric in metrics:
+        rows = np.zeros((len(base), 4))
+        for index, sides in enumerate(zip(base, own, strict=True)):
+            for side, sums in enumerate(sides):
+                total, count = sums.get(element, {}).get(label, {}).get(metric, (0.0, 0))
+                if count:
+                    rows[index, 2 * side : 2 * side + 2] = count * points(metric, total / count), count
+        if rows[:, 1].any() and rows[:, 3].any():
+            named = {metric: rows}
+            d = _difference(named, design=design, seed=seed, resamples=resamples, confidence=CONFIDENCE)
+            if d is not None:
+                found[metric] = d
+    return found
+
+
 def composite_difference(parts: int) -> Statistic:
     """Mean difference over `4 * parts` columns: base points, base weight, own points, own weight."""
 
@@ -191,7 +223,7 @@ def _difference(
         n=int(np.any([part[:, [1, 3]].any(axis=1) for part in parts], axis=0).sum()),
         changed=int(np.any([(part[:, :2] != part[:, 2:]).any(axis=1) for part in parts], axis=0).sum()),
         sign_flip_p=sign_flip_p(moved, seed=seed),
-        one_sided=int(np.any([part[:, 1] != part[:, 3] for part in parts], axis=0).sum()),
+        one_sided=int(np.any([(part[:, 1] > 0) != (part[:, 3] > 0) for part in parts], axis=0).sum()),
         parts={metric: int(part[:, [1, 3]].any(axis=1).sum()) for metric, part in named.items()}
         if len(named) > 1
         else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ from gravbench.analysis.loaded import (
     run_data,
     score_notes,
 )
-from gravbench.analysis.quality import QualityDifference, quality_differences
+from gravbench.analysis.quality import QualityDifference, element_differences, quality_differences
 from gravbench.analysis.speed import (
     OutlierRow,
     SpeedEstimate,
@@ -221,8 +221,12 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         request=speed(request_ns),
         page=speed(page_ns),
         decode_identical=speed(decode_ns, [i for i, pair in enumerate(timed_pairs) if is_identical(*pair)]),
-        groups=tuple(
-            _group(run, arm, group, design, options) for group in groups(units, run.facts, base=base or arm)
+        groups=(
+            *(
+                _group(run, arm, group, design, options)
+                for group in groups(units, run.facts, base=base or arm)
+            ),
+            *_element_groups(run, base, arm, design, options),
         ),
         cost_model=cost_model(timed_pairs, table=options.forward_costs),
         amdahl=amdahl(timed_pairs),
@@ -293,3 +297,45 @@ def _group(run: LoadedRun, arm: str, group: Group, design: Design, options: Anal
             resamples=resamples,
         ),
     )
+
+
+ELEMENTS = {"text_block": "text", "display_formula": "formulas", "table": "tables"}
+"""What a group of elements is called: `line of tables`."""
+
+
+def _element_groups(
+    run: LoadedRun, base: str | None, arm: str, design: Design, options: AnalysisOptions
+) -> Iterator[GroupRow]:
+    """Groups by attributes of elements; their `n` counts the pages that have such an element."""
+    if base is None or not run.elements:
+        return
+    theirs, mine = run.unit_elements(base), run.unit_elements(arm)
+    for element, name in ELEMENTS.items():
+        labels = sorted({label for sums in (*theirs, *mine) for label in sums.get(element, {})})
+        for label in labels:
+            kept = [
+                i
+                for i in range(len(mine))
+                if any(label in side[i].get(element, {}) for side in (theirs, mine))
+            ]
+            attribute, _, value = label.partition(": ")
+            pairs = _pairs([run.units[i] for i in kept], base, arm)
+            yield GroupRow(
+                kind=f"{attribute} of {name}",
+                label=value,
+                n=len(kept),
+                failed=sum(own.status != "ok" for _, own in pairs),
+                identical=sum(is_identical(*pair) for pair in pairs),
+                decode=None,
+                request=None,
+                counters={},
+                quality=element_differences(
+                    [theirs[i] for i in kept],
+                    [mine[i] for i in kept],
+                    element,
+                    label,
+                    design=sub_design(design, kept),
+                    seed=options.seed,
+                    resamples=min(options.resamples, GROUP_RESAMPLES),
+                ),
+            )

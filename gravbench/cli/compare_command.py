@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -20,14 +21,21 @@ from gravbench.analysis.comparison import (
 )
 from gravbench.analysis.drift import MIN_PAIRS
 from gravbench.analysis.identity import Audit
-from gravbench.analysis.loaded import LoadedRun, named, note_lines
+from gravbench.analysis.loaded import IMPORTED, LoadedRun, named, note_lines
 from gravbench.analysis.quality import QualityDifference, is_composite, label_of
+from gravbench.analysis.results import are_results, load_results
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import print_json, print_tables, rich_table, say_error
 from gravbench.cli.report_page import check_page, write_page
-from gravbench.cli.run_loading import load_with_facts, read_forward_costs, set_up_referee
+from gravbench.cli.run_loading import (
+    load_with_facts,
+    read_forward_costs,
+    refuse_result_options,
+    refuse_run_options,
+    set_up_referee,
+)
 from gravbench.cli.summary_table import timed_name
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import ErrorLimit, parse_error_limit
@@ -43,15 +51,21 @@ SHOWN_DIFFERENCES = 5
 SHOWN_GROUP_SIZE = 5
 
 
-def comparison_parts(comparison: Comparison) -> list[RenderableType]:
-    """Everything `gravbench compare` prints, top to bottom."""
+def comparison_parts(comparison: Comparison, *, by: Sequence[str] = ()) -> list[RenderableType]:
+    """Everything `gravbench compare` prints, top to bottom; tables of the attributes `by` in place of the
+    overview of groups."""
     parts: list[RenderableType] = []
     if comparison.not_comparable:
         parts.append(Text("NOT COMPARABLE (forced): " + "; ".join(comparison.not_comparable), style="red"))
     parts += [Text(line, style="red") for line in failed_lines(comparison)]
     if comparison.own is None:
-        return [*parts, *_run_parts(comparison.base), *_null(comparison), *_notes([comparison.base])]
+        return [*parts, *_run_parts(comparison.base, by), *_null(comparison), *_notes([comparison.base])]
     own = comparison.own
+    if by:
+        raise UsageError(
+            f"--by {by[0]}: of strategies of one run, or of results of gravbench omnidoc; these are two runs",
+            hint="Compare each run alone, or bring both into one run: gravbench import.",
+        )
     parts += [_named(A, comparison.base), _named(B, own)]
     parts += [Text(_sentence(arm, comparison), style="bold") for arm in comparison.arms]
     parts += _data(comparison.base, f"data of {A}") + _data(own, f"data of {B}")
@@ -83,7 +97,25 @@ def _named(label: str, analysis: RunAnalysis) -> Text:
     return Text(f"{label}: {analysis.run}{model}", style="bold")
 
 
-def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
+def _by(judged: Sequence[ArmAnalysis], attributes: Sequence[str]) -> list[RenderableType]:
+    """Tables of the attributes; `UsageError` for one that no sample and no element has."""
+    parts: list[RenderableType] = []
+    for attribute in attributes:
+        found = [t for arm in judged for t in _table(breakdown.attribute_table(arm.arm, arm, attribute))]
+        if not found:
+            raise UsageError(
+                f"--by {attribute}: nothing here has this attribute, or it has one value alone",
+                hint=f"Attributes of these samples: {', '.join(_attributes(judged)) or 'none'}.",
+            )
+        parts += found
+    return parts
+
+
+def _attributes(judged: Sequence[ArmAnalysis]) -> list[str]:
+    return list(dict.fromkeys(g.kind.partition(" of ")[0] for arm in judged for g in arm.groups))
+
+
+def _run_parts(analysis: RunAnalysis, by: Sequence[str]) -> list[RenderableType]:
     clusters = "" if analysis.n_clusters == analysis.n_samples else f" in {analysis.n_clusters} pages"
     title = f"{analysis.run}: {analysis.suite}, {analysis.n_samples} samples{clusters}"
     parts: list[RenderableType] = [Text(title, style="bold"), *_data(analysis, "data")]
@@ -94,17 +126,21 @@ def _run_parts(analysis: RunAnalysis) -> list[RenderableType]:
         parts += [Text(line) for line in _verdict_lines(arm)]
     parts += _speed(analysis)
     quality = [(arm.arm, arm.quality) for arm in judged]
-    parts += _table(
-        breakdown.difference_table(quality, base=breakdown.base_of(judged), own="strategy's"), whole=(1,)
-    )
-    counters = breakdown.counter_table((arm.arm, arm, None) for arm in analysis.arms)
-    parts += _table(counters, whole=(1, 2, 3))
+    own = judged[0].arm if len(judged) == 1 else "strategy's"
+    parts += _table(breakdown.difference_table(quality, base=breakdown.base_of(judged), own=own), whole=(1,))
+    if _decoded(analysis):
+        counters = breakdown.counter_table((arm.arm, arm, None) for arm in analysis.arms)
+        parts += _table(counters, whole=(1, 2, 3))
     for arm in judged:
         name = timed_name(arm.arm, arm.speed_base)
-        parts += _table(breakdown.group_table(name, arm, at_least=SHOWN_GROUP_SIZE))
+        if _decoded(analysis) and not by:
+            parts += _table(breakdown.group_table(name, arm, at_least=SHOWN_GROUP_SIZE))
         parts += [Text(line) for line in _machine_lines(arm)]
         if arm.identity is not None:
             parts += _audit_lines(f"{arm.arm} against {arm.base or AR}", arm.identity)
+    parts += _by(judged, by)
+    if judged and not (by or _decoded(analysis)):
+        parts.append(Text(f"more with --by: {', '.join(_attributes(judged))}"))
     return [*parts, _legend([analysis])]
 
 
@@ -204,10 +240,11 @@ def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:
     judged = f"referee's tau {audit.tau:g}" if audit.refereed else "no referee asked: --referee MODEL"
     if audit.by_text == audit.compared:
         judged = "texts alone were compared"
+    tokens = "" if audit.by_text == audit.compared else f"same tokens in {audit.identical}, "
     lines: list[RenderableType] = [
         Text(
             f"{title}: {len(audit.differences)} of {audit.compared} differ ({kinds}); "
-            f"same tokens in {audit.identical}, same text in {audit.same_text}; {judged}"
+            f"{tokens}same text in {audit.same_text}; {judged}"
         )
     ]
     for d in audit.differences[:SHOWN_DIFFERENCES]:
@@ -255,10 +292,18 @@ def _notes(analyses: Iterable[RunAnalysis]) -> list[RenderableType]:
     return [Text(line) for line in (*noted, *dict.fromkeys(scored))]
 
 
-def _legend(analyses: Iterable[RunAnalysis]) -> Text:
+def _decoded(analysis: RunAnalysis) -> bool:
+    """Whether any strategy told what decoding took; texts of other programs do not."""
+    return any(arm.counters for arm in analysis.arms)
+
+
+def _legend(analyses: Sequence[RunAnalysis]) -> Text:
     batches = any(batch_of(arm.arm) > 1 for analysis in analyses for arm in analysis.arms)
     over = "samples or pages, of crop times in batches over batches" if batches else "samples or pages"
     same = ", of ar at the same batch size (ar:batch=N: over ar, the gain of batching)" if batches else ""
+    if not any(map(_decoded, analyses)):
+        how = f"95% bootstrap over samples or pages, {METHOD}; none on fewer than five of them"
+        return Text(f"Brackets: {how}. sign-flip p: two-sided, of random signs of what changed.", style="dim")
     return Text(
         f"Speedup = sum of ar times / sum of the strategy's times over pairs{same}. "
         f"{counter_words('tpf_all', 'tau_round', 'accepted_draft')} "
@@ -296,6 +341,8 @@ def compare(
     seed: int,
     force: bool,
     max_errors: str,
+    by: Sequence[str],
+    data: Path | None,
     report: Path | None,
     as_json: bool,
 ) -> int:
@@ -303,34 +350,32 @@ def compare(
     `max_errors` allows."""
     limit = parse_error_limit(max_errors)
     check_page(report)
-    if (base_arm is None) != (own_arm is None) or (base_arm is not None and own is None):
-        raise UsageError(
-            "--base-arm and --own-arm pair strategies of two runs; one of them is not enough",
-            hint="gravbench compare A B --base-arm ar --own-arm selfspec",
+    paths = (base,) if own is None else (base, own)
+    options = AnalysisOptions(seed=seed, resamples=resamples, forward_costs=read_forward_costs(forward_cost))
+    if are_results(paths):
+        refuse_run_options(paths, referee=referee, arms=base_arm or own_arm, forward_cost=forward_cost)
+        if own is None:
+            raise UsageError(
+                f"{base}: one result of gravbench omnidoc; name the second",
+                hint="gravbench compare A.json B.json; gravbench report A.json shows one alone.",
+            )
+        found = load_results(paths, force=force)
+        comparison = compare_one(found.run, options).model_copy(update={"not_comparable": found.problems})
+        runs = [found.run]
+    else:
+        refuse_result_options(data=data)
+        runs = [load_with_facts(path) for path in paths]
+        comparison = _compared(
+            runs, options, arms=_pair(base_arm, own_arm, runs), referee=referee, force=force
         )
-    first = load_with_facts(base)
-    second = None if own is None else load_with_facts(own)
-    with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
-        setup = set_up_referee(referee, first, crops=Path(crops))
-        options = AnalysisOptions(
-            seed=seed,
-            resamples=resamples,
-            referee=setup.referee,
-            tau=setup.tau,
-            forward_costs=read_forward_costs(forward_cost),
-        )
-        if second is None:
-            comparison = compare_one(first, options)
-        else:
-            arms = [(base_arm, own_arm)] if base_arm is not None and own_arm is not None else None
-            comparison = compare_runs(first, second, options, arms=arms, force=force)
+    parts = comparison_parts(comparison, by=by)
     if as_json:
         print_json(canonical_json(comparison.model_dump(mode="json", by_alias=True, exclude_none=True)))
     else:
-        print_tables(*comparison_parts(comparison))
+        print_tables(*parts)
     if report is not None:
         write_page(
-            (base,) if own is None else (base, own),
+            paths,
             report,
             argv=("gravbench", *sys.argv[1:]),
             seed=seed,
@@ -338,8 +383,39 @@ def compare(
             resamples=resamples,
             referee=referee,
             forward_cost=forward_cost,
+            data=data,
         )
-    return _exit_code([first, *([second] if second else [])], limit)
+    return _exit_code(runs, limit)
+
+
+def _pair(
+    base_arm: str | None, own_arm: str | None, runs: Sequence[LoadedRun]
+) -> list[tuple[str, str]] | None:
+    """The strategies that were paired by hand; `None` where none were."""
+    if base_arm is not None and own_arm is not None and len(runs) > 1:
+        return [(base_arm, own_arm)]
+    if base_arm is None and own_arm is None:
+        return None
+    raise UsageError(
+        "--base-arm and --own-arm pair strategies of two runs; one of them is not enough",
+        hint="gravbench compare A B --base-arm ar --own-arm selfspec",
+    )
+
+
+def _compared(
+    runs: Sequence[LoadedRun],
+    options: AnalysisOptions,
+    *,
+    arms: Sequence[tuple[str, str]] | None,
+    referee: str | None,
+    force: bool,
+) -> Comparison:
+    with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
+        setup = set_up_referee(referee, runs[0], crops=Path(crops))
+        judged = replace(options, referee=setup.referee, tau=setup.tau)
+        if len(runs) == 1:
+            return compare_one(runs[0], judged)
+        return compare_runs(runs[0], runs[1], judged, arms=arms, force=force)
 
 
 def _exit_code(runs: Sequence[LoadedRun], limit: ErrorLimit) -> int:
@@ -350,8 +426,13 @@ def _exit_code(runs: Sequence[LoadedRun], limit: ErrorLimit) -> int:
         if limit.exceeded(len(failed), n):
             say_error(
                 f"{run.name}: {len(failed)} of {n} samples failed, more than --max-errors {limit} allows",
-                f"{named(failed)}. They score worst in every table above. When the cause is mended: "
-                f"{again(run.manifest.argv)} --retry-failed",
+                f"{named(failed)}. They score worst in every table above. {_next_step(run)}",
             )
             return NotComparableError.exit_code
     return 0
+
+
+def _next_step(run: LoadedRun) -> str:
+    if run.manifest.identity.backend == IMPORTED:
+        return "Complete the predictions and bring them in again, or allow more with --max-errors."
+    return f"When the cause is mended: {again(run.manifest.argv)} --retry-failed"

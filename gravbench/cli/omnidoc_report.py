@@ -26,9 +26,11 @@ from gravbench.errors import NotComparableError, UsageError
 from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, encode
 from gravbench.omnidocbench.evaluation import CdmPair, evaluate
 from gravbench.omnidocbench.ground_truth import chosen_pages, read_annotations, read_pages
-from gravbench.omnidocbench.page_metrics import FORMULA, METRICS
+from gravbench.omnidocbench.page_metrics import FORMULA, FORMULA_CDM, METRICS
 from gravbench.omnidocbench.page_scorer import ScorerSetup
+from gravbench.omnidocbench.page_scores import rendered_signature, unavailable
 from gravbench.omnidocbench.quick_match import MATCH_METHODS, QUICK_MATCH
+from gravbench.omnidocbench.result_file import PageFacts, page_records
 from gravbench.omnidocbench.result_tables import (
     ResultTable,
     as_csv,
@@ -38,8 +40,9 @@ from gravbench.omnidocbench.result_tables import (
     page_table,
     tables_by,
 )
+from gravbench.scorers.contract import Note
 from gravbench.suites.manifest import PageSet, load_suite
-from gravbench.suites.page_folder import name_of_copy
+from gravbench.suites.page_folder import entry_digest, flat_attributes, name_of_copy
 
 LINES_FROM = 50
 """Shorter stages print no line."""
@@ -94,8 +97,19 @@ def run_scoring(
     if options.globs or options.where:
         chosen = [*options.globs, *(f"{name}={value}" for name, value in options.where.items())]
         document["inputs"]["chosen"] = chosen
+    unrendered = None if evaluation.cdm_scored else Note(element="page", reason="CDM was left out")
     if cdm:
         document["cdm"] = cdm.to_record(evaluation.rows("display_formula"))
+        if cdm.status.available:
+            own = document["scorer"]["signatures"]
+            own[FORMULA_CDM] = rendered_signature(own[FORMULA_CDM], str(cdm.status.signature))
+        else:
+            unrendered = unavailable(cdm)
+    facts = [
+        PageFacts(attributes=flat_attributes(entry), reference_sha256=entry_digest(entry))
+        for entry in annotations
+    ]
+    document["page_records"] = page_records(evaluation, facts, unrendered=unrendered)
     return document
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
 from gravbench.analysis.loaded import LoadedRun, SampleFacts
+from gravbench.analysis.results import are_results, load_results
 from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import (
     ROOT,
     RefereeSetup,
     load_with_samples,
+    pages_of_results,
     policy_of,
     read_forward_costs,
+    refuse_result_options,
+    refuse_run_options,
     set_up_referee,
     shipped_reference,
 )
@@ -78,6 +83,7 @@ def report(
     reference: Path | None,
     referee: str | None,
     forward_cost: Path | None,
+    data: Path | None,
     resamples: int,
     seed: int,
     as_json: bool,
@@ -95,6 +101,7 @@ def report(
         reference=reference,
         referee=referee,
         forward_cost=forward_cost,
+        data=data,
         resamples=resamples,
         seed=seed,
         argv=argv,
@@ -115,31 +122,21 @@ def write_report(
     reference: Path | None = None,
     referee: str | None = None,
     forward_cost: Path | None = None,
+    data: Path | None = None,
     argv: tuple[str, ...] = (),
 ) -> tuple[ReportDocument, list[Path]]:
     """The document, and the files written of it: the page `out`, or what `publish` puts under `root`."""
     if out is not None and out.is_dir():
         raise UsageError(f"{out}: is a folder, expected a file", hint=f"--out {out / 'report.html'}")
     costs = read_forward_costs(forward_cost)
-    inputs: list[ReportInput] = []
-    with TemporaryDirectory(prefix="gravbench-crops-") as crops:
-        for path, name in zip(paths, names_of(paths), strict=True):
-            run, samples = load_with_samples(path)
-            setup = set_up_referee(referee, run, crops=Path(mkdtemp(dir=crops)))
-            options = AnalysisOptions(
-                seed=seed, resamples=resamples, referee=setup.referee, tau=setup.tau, forward_costs=costs
-            )
-            inputs.append(
-                ReportInput(
-                    run=run,
-                    name=name,
-                    options=options,
-                    sources=_sources(samples, run.facts),
-                    pieces=_pieces(run.manifest, run),
-                    gate=gate_part(run, reference=reference, setup=setup),
-                )
-            )
-        document = build_document(inputs, title=title, commands=(shlex.join(argv),) if argv else ())
+    options = AnalysisOptions(seed=seed, resamples=resamples, forward_costs=costs)
+    if are_results(paths):
+        refuse_run_options(paths, referee=referee, arms=None, forward_cost=forward_cost)
+        inputs = [_input_of_results(paths, options, data=data, reference=reference)]
+    else:
+        refuse_result_options(data=data)
+        inputs = _inputs_of_runs(paths, options, referee=referee, reference=reference)
+    document = build_document(inputs, title=title, commands=(shlex.join(argv),) if argv else ())
     written = []
     if publish is not None:
         folder = published_folder(document, publish)
@@ -149,6 +146,41 @@ def write_report(
         write_atomic(out, render_report(document).encode("utf-8"))
         written.append(out)
     return document, written
+
+
+def _inputs_of_runs(
+    paths: tuple[Path, ...], options: AnalysisOptions, *, referee: str | None, reference: Path | None
+) -> list[ReportInput]:
+    inputs: list[ReportInput] = []
+    with TemporaryDirectory(prefix="gravbench-crops-") as crops:
+        for path, name in zip(paths, names_of(paths), strict=True):
+            run, samples = load_with_samples(path)
+            setup = set_up_referee(referee, run, crops=Path(mkdtemp(dir=crops)))
+            inputs.append(
+                ReportInput(
+                    run=run,
+                    name=name,
+                    options=replace(options, referee=setup.referee, tau=setup.tau),
+                    sources=_sources(samples, run.facts),
+                    pieces=_pieces(run.manifest, run),
+                    gate=gate_part(run, reference=reference, setup=setup),
+                )
+            )
+    return inputs
+
+
+def _input_of_results(
+    paths: tuple[Path, ...], options: AnalysisOptions, *, data: Path | None, reference: Path | None
+) -> ReportInput:
+    """Results of `gravbench omnidoc` as the arms of one run, with pictures and truth out of `data`."""
+    run = load_results(paths).run
+    return ReportInput(
+        run=run,
+        name=run.name,
+        options=options,
+        sources=_sources(pages_of_results(run, data), run.facts),
+        gate=gate_part(run, reference=reference, setup=RefereeSetup()),
+    )
 
 
 def names_of(paths: tuple[Path, ...]) -> list[str]:

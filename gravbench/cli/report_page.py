@@ -27,6 +27,7 @@ def write_page(
     resamples: int = RESAMPLES,
     referee: str | None = None,
     forward_cost: Path | None = None,
+    data: Path | None = None,
 ) -> None:
     """Write the report of `runs`; say where it is."""
     from gravbench.cli.report_command import write_report
@@ -38,6 +39,7 @@ def write_page(
         seed=seed,
         referee=referee,
         forward_cost=forward_cost,
+        data=data,
         argv=argv,
     )
     if say:

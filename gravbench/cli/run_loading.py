@@ -21,6 +21,7 @@ from gravbench.resources import data_root
 from gravbench.runner.samples import samples_of_run
 from gravbench.suites.data import AnySample
 from gravbench.suites.manifest import Suite, load_suite, suite_digest
+from gravbench.suites.page_folder import entry_digest, read_page_folder
 
 ROOT = "reference_outputs"
 
@@ -116,6 +117,49 @@ def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> Referee
     rows = (block if isinstance(block, int) else DEFAULT_BLOCK) + 1
     tau = measured_tau(noisy, step_model, requests, outputs, window_rows=rows)
     return RefereeSetup(referee=referee, tau=max(tau, TAU_FLOAT32))
+
+
+def refuse_run_options(
+    paths: Sequence[Path], *, referee: str | None, arms: str | None, forward_cost: Path | None
+) -> None:
+    """`UsageError` for what a result of `gravbench omnidoc` cannot have: tokens, strategies, times."""
+    given = {"--referee": referee, "--base-arm and --own-arm": arms, "--forward-cost": forward_cost}
+    for option, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{option}: {paths[0]} is a result of gravbench omnidoc: texts and scores alone",
+                hint=f"Leave {option} out.",
+            )
+
+
+def refuse_result_options(*, data: Path | None) -> None:
+    """`UsageError` for what is of results alone."""
+    if data is not None:
+        raise UsageError(
+            "--data: for results of gravbench omnidoc; a run knows where its pages lie",
+            hint="Leave --data out.",
+        )
+
+
+def pages_of_results(run: LoadedRun, data: Path | None) -> tuple[PageSample, ...]:
+    """The pages of compared results in the folder `data`; none without one.
+
+    `NotComparableError` where a page is not there, or its annotation is another.
+    """
+    if data is None:
+        return ()
+    pages = load_suite("omnidoc16").pages
+    assert pages is not None
+    found = {page.sample_id: page for page in read_page_folder(pages, data, allow_drift=True).samples}
+    for unit in run.units:
+        page = found.get(unit.sample_id)
+        digest = next(iter(unit.records.values())).input_sha
+        if page is None or entry_digest(page.entry) != digest:
+            what = "not there" if page is None else "annotated otherwise than when it was scored"
+            raise NotComparableError(
+                f"--data {data}: {unit.sample_id} is {what}", hint="Name the folder that was scored against."
+            )
+    return tuple(found[unit.sample_id] for unit in run.units)
 
 
 def read_forward_costs(path: Path | None) -> dict[int, float] | None:

@@ -20,6 +20,17 @@ RefereeOption = Annotated[
 ]
 
 
+PageDataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="OmniDocBench.json and images/ of two results: pictures and truth for the report.",
+        show_default=False,
+    ),
+]
+
+
 def status(run: RunArgument, json: JsonFlag = False) -> int:
     """Look at a run that is under way, cut short or damaged: how far it is, and tables marked as partial."""
     from gravbench.cli import status_command
@@ -28,11 +39,14 @@ def status(run: RunArgument, json: JsonFlag = False) -> int:
 
 
 def compare(
-    base: Annotated[Path, typer.Argument(metavar="A", help="A run folder.", show_default=False)],
+    base: Annotated[
+        Path,
+        typer.Argument(metavar="A", help="A run folder, or a result of omnidoc --out.", show_default=False),
+    ],
     own: Annotated[
         Path | None,
         typer.Argument(
-            metavar="B", help="Another run, held against A. Without it, A against its own ar arm."
+            metavar="B", help="Another of its kind, held against A. Without it, A against its own ar arm."
         ),
     ] = None,
     base_arm: Annotated[
@@ -57,6 +71,16 @@ def compare(
         str,
         typer.Option(help="Samples that may have failed in a run: a share or a number; above it exit 3."),
     ] = "1%",
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="ATTRIBUTE",
+            help="Differences of every metric by this attribute: language, layout, ...",
+            show_default=False,
+        ),
+    ] = None,
+    data: PageDataOption = None,
     report: ReportOption = None,
     json: JsonFlag = False,
 ) -> int:
@@ -74,6 +98,8 @@ def compare(
         seed=seed,
         force=force,
         max_errors=max_errors,
+        by=by or (),
+        data=data,
         report=report,
         as_json=json,
     )
@@ -170,7 +196,10 @@ def bless(
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Run folders; later ones are held against the first."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Run folders, or results of omnidoc; later ones are held against the first.",
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="HTML file to write.", show_default=False)] = None,
     publish: Annotated[
@@ -198,6 +227,7 @@ def report(
             help="c(Q)/c(1) for the cost model: output of doctor --forward-cost --json.", show_default=False
         ),
     ] = None,
+    data: PageDataOption = None,
     resamples: Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the bootstrap.")] = 0,
     json: JsonFlag = False,
@@ -214,6 +244,7 @@ def report(
         reference=reference,
         referee=referee,
         forward_cost=forward_cost,
+        data=data,
         resamples=resamples,
         seed=seed,
         as_json=json,

@@ -19,9 +19,9 @@ from gravbench.omnidocbench.page_metrics import (
 )
 from gravbench.omnidocbench.page_scores import notes_of, scores_of
 from gravbench.omnidocbench.quick_match import QUICK_MATCH
+from gravbench.omnidocbench.result_file import SCHEMA
 from gravbench.scorers.contract import Note
 
-SCHEMA = "gravbench.omnidoc/1"
 SUMMARY_METRICS = (
     ("text_block_Edit_dist", "text_block", ("all", "Edit_dist", "ALL_page_avg"), 1.0),
     ("display_formula_CDM", "display_formula", ("page", "CDM", "ALL"), 100.0),

@@ -164,6 +164,12 @@ def _label_means(
     return {label: mean(values) for label, values in by_label.items()}
 
 
+def row_labels(row: Row) -> list[str]:
+    """Labels a row counts under: "attribute: value" of its elements, each label once."""
+    found = (pair for own in _attributes_of(row.gt_attribute) for pair in own.items())
+    return list(dict.fromkeys(f"{name}: {value}" for name, value in found))
+
+
 def _groups(rows: Sequence[Row]) -> dict[str, Any]:
     """Label -> plain mean over rows that have it, per metric, and how many rows there are.
 
@@ -171,10 +177,7 @@ def _groups(rows: Sequence[Row]) -> dict[str, Any]:
     """
     scores: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        labels = dict.fromkeys(
-            f"{name}: {value}" for found in _attributes_of(row.gt_attribute) for name, value in found.items()
-        )
-        for label in labels:
+        for label in row_labels(row):
             for metric, score in row.metric.items():
                 scores.setdefault(label, {}).setdefault(metric, []).append(score)
     result: dict[str, Any] = {"sample_count": {}}

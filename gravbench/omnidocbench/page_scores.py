@@ -75,7 +75,7 @@ class OmniDocBenchScorer(Scorer):
             add_cdm(rows, renderer.score)
             found = zip(rows, renderer.results, strict=True)
             reasons = {id(row): outcome for row, outcome in found if outcome.reason}
-        unrendered = None if available else _unavailable(renderer)
+        unrendered = None if available else unavailable(renderer)
         scores = {
             key: scores_of(*result, unrendered=unrendered, reasons=reasons) for key, result in results.items()
         }
@@ -85,7 +85,7 @@ class OmniDocBenchScorer(Scorer):
         static = super().signatures()
         status = self.renderer().status
         if status.available:
-            static[FORMULA_CDM] = f"{status.signature}|{static[FORMULA_CDM].removeprefix('cdm|')}"
+            static[FORMULA_CDM] = rendered_signature(static[FORMULA_CDM], str(status.signature))
         return static
 
     def aggregate(self, scores: Iterable[Scored]) -> dict[str, float]:
@@ -252,7 +252,13 @@ def _page_mean(
     return (0.0 if owner else None), counts
 
 
-def _unavailable(renderer: Cdm) -> Note:
+def rendered_signature(own: str, renderer: str) -> str:
+    """CDM's signature with that of what renders its formulas."""
+    return f"{renderer}|{own.removeprefix('cdm|')}"
+
+
+def unavailable(renderer: Cdm) -> Note:
+    """Why there is no CDM, and what to install."""
     status = renderer.status
     return Note(
         element="page", reason=f"CDM is not scored: {status.reason}", next_step=str(status.hint)

@@ -174,18 +174,26 @@ def difference_table(
                 cell = Cell(text=signed(d), tint=tint_of_points(d))
                 levels = (f"{d.base:.2f}", f"{d.own:.2f}")
                 rows.append((arm(label), label_of(metric), *levels, cell, f"{d.changed} of {d.n}", _p(d)))
-        same = [d for d in quality.values() if not d.changed]
+        same = {metric: d for metric, d in quality.items() if not d.changed}
         if same:
             others = "all" if len(same) == len(quality) else "the other"
-            names = f"{others} {len(same)} metrics" if len(quality) > 1 else label_of(next(iter(quality)))
-            levels = (f"{same[0].base:.2f}", f"{same[0].own:.2f}") if len(quality) == 1 else ("", "")
-            rows.append((arm(label), names, *levels, "unchanged", f"0 of {max(d.n for d in same)}", ""))
+            metric, d = next(iter(same.items()))
+            names, levels = f"{others} {len(same)} metrics", ("", "")
+            if len(same) == 1:
+                names, levels = label_of(metric), (f"{d.base:.2f}", f"{d.own:.2f}")
+            n = max(d.n for d in same.values())
+            rows.append((arm(label), names, *levels, "unchanged", f"0 of {n}", ""))
     columns = ("strategy", "metric", base, own, "difference [95 %]", "changed", "sign-flip p")
     return _some(POINTS.capitalize(), columns, rows, left=frozenset({0, 1}))
 
 
 def group_table(label: str, a: ArmAnalysis, *, at_least: int = 1) -> Table | None:
-    """Tasks and output lengths all, categories from `at_least` samples on, tinted from bad to good."""
+    """Tasks and output lengths all, categories from `at_least` samples on, tinted from bad to good.
+
+    Where nothing tells what decoding took, every metric has a row instead.
+    """
+    if not a.counters:
+        return attribute_table(label, a, at_least=at_least)
     rows: list[Row] = []
     same = "same text" if a.identity is not None and a.identity.by_text else "same tokens"
     for g in a.groups:
@@ -220,6 +228,24 @@ def group_table(label: str, a: ArmAnalysis, *, at_least: int = 1) -> Table | Non
     )
     caption = f"By task, output length and category: {label}"
     return _some(caption, columns, rows, wide=frozenset({3, 4, 6}))
+
+
+def attribute_table(
+    label: str, a: ArmAnalysis, attribute: str | None = None, *, at_least: int = 1
+) -> Table | None:
+    """Every metric for each value of an attribute, of samples or of their elements; by default of all."""
+    rows: list[Row] = []
+    for g in a.groups:
+        if g.n >= at_least and attribute in (None, g.kind, g.kind.partition(" of ")[0]):
+            for metric in metric_order(g.quality):
+                d = g.quality[metric]
+                cell = Cell(text=signed(d), tint=tint_of_points(d))
+                levels = (f"{d.base:.2f}", f"{d.own:.2f}")
+                rows.append(
+                    (f"{g.kind}: {g.label}", label_of(metric), *levels, cell, f"{d.changed} of {d.n}")
+                )
+    columns = ("group", "metric", a.base or AR, label, "difference [95 %]", "changed")
+    return _some(f"{label} by {attribute or 'attribute'}, points", columns, rows, left=frozenset({0, 1}))
 
 
 def outlier_table(label: str, a: ArmAnalysis) -> Table | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from gravbench.analysis.loaded import IMPORTED
 from gravbench.analysis.summary import Summary
 from gravbench.errors import UsageError
 from gravbench.pages.assembly import ASSEMBLER
@@ -41,7 +42,6 @@ from gravbench.store.schema import (
 from gravbench.suites.data import OpenedSuite
 from gravbench.suites.manifest import Suite, is_suite
 
-BACKEND = "import"
 ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NO_PROMPT = sha256_text("")
 NOT_TOLD = {
@@ -171,7 +171,7 @@ def _manifest(
     imports: dict[str, JsonValue] = {}
     if before is not None:
         stored = before.protocol.get("imports")
-        if before.identity.backend != BACKEND or not isinstance(stored, dict):
+        if before.identity.backend != IMPORTED or not isinstance(stored, dict):
             raise UsageError(
                 f"{run.path}: holds a run that was decoded, not an import", hint="Choose a new --out."
             )
@@ -227,7 +227,7 @@ def _identity(suite: Suite, samples: Sequence[Sample], imports: Mapping[str, Jso
         **suite_fields(suite, samples),
         strategies=tuple(imports),
         seed=0,
-        backend=BACKEND,
+        backend=IMPORTED,
         engine="unknown",
         model_digest=sha256_of({name: _digest(note) for name, note in imports.items()}),
         device="unknown",
@@ -243,7 +243,7 @@ def _digest(note: JsonValue) -> JsonValue:
 
 def _info(identity: RunIdentity) -> BackendInfo:
     return BackendInfo(
-        name=BACKEND,
+        name=IMPORTED,
         model=", ".join(identity.strategies),
         model_digest=identity.model_digest,
         engine=identity.engine,

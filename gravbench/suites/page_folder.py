@@ -200,7 +200,7 @@ def _sample(folder: Path, entry: dict[str, Any]) -> PageSample:
         image_path=place,
         image_sha256=_NO_DIGEST,
         entry=entry,
-        attributes=_attributes(_page_attributes(entry)),
+        attributes=flat_attributes(entry),
         fault=fault,
     )
 
@@ -221,10 +221,10 @@ def _page_attributes(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return entry["page_info"].get("page_attribute") or {}
 
 
-def _attributes(given: Mapping[str, Any]) -> dict[str, bool | int | str]:
-    """Page attributes as single values: a list becomes its members joined by `+`."""
+def flat_attributes(entry: Mapping[str, Any]) -> dict[str, bool | int | str]:
+    """A page's attributes as single values: a list becomes its members joined by `+`."""
     flat: dict[str, bool | int | str] = {}
-    for name, value in given.items():
+    for name, value in _page_attributes(entry).items():
         if isinstance(value, list):
             flat[printable(name)] = printable("+".join(map(str, value)))
         elif isinstance(value, str):
