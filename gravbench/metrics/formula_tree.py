@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from pylatexenc.latexwalker import (
-    LatexCharsNode,
-    LatexCommentNode,
-    LatexEnvironmentNode,
-    LatexGroupNode,
-    LatexMacroNode,
-    LatexMathNode,
-    LatexSpecialsNode,
-    LatexWalker,
-    LatexWalkerError,
-)
 
 from gravbench.metrics.tree_distance import Floats, LabelledTree, tree_distance
 
@@ -47,7 +38,8 @@ def formula_tree_score(gt: str, pred: str) -> FormulaTreeScore:
     if len(gt) + len(pred) > MAX_CHARS:
         return FormulaTreeScore(None, reason=f"longer than {MAX_CHARS} characters")
     labels: dict[str, int] = {}
-    first, second = (_flatten(parse_latex_tree(source), labels) for source in (gt, pred))
+    first = _flatten(parse_latex_tree(gt), labels)
+    second = first if gt == pred else _flatten(parse_latex_tree(pred), labels)
     nodes_gt, nodes_pred = len(first.labels) - 1, len(second.labels) - 1
     larger = max(nodes_gt, nodes_pred)
     if larger == 0:
@@ -96,12 +88,20 @@ def parse_latex_tree(source: str) -> LatexTree:
     source = strip_math_delimiters(source)
     if _nesting(source) > MAX_DEPTH:
         return LatexTree("formula", _characters(source))
+    plain = plain_parts(source)
+    return LatexTree("formula", parsed_parts(source) if plain is None else plain)
+
+
+def parsed_parts(source: str) -> tuple[LatexTree, ...]:
+    """Parts of any formula, by pylatexenc; of one that it fails on, its characters."""
+    from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
+
     try:
         nodes, _, _ = LatexWalker(source, tolerant_parsing=True).get_latex_nodes()
-        return LatexTree("formula", _attach_scripts(_parts(nodes)))
+        return _attach_scripts(_parts(nodes))
     except (LatexWalkerError, RecursionError, ValueError, IndexError, AttributeError, TypeError):
         # Besides its own error pylatexenc lets slip what malformed input makes it trip over.
-        return LatexTree("formula", _characters(source))
+        return _characters(source)
 
 
 def strip_math_delimiters(source: str) -> str:
@@ -129,7 +129,106 @@ def _characters(text: str) -> tuple[LatexTree, ...]:
     return tuple(LatexTree(character) for character in text if not character.isspace())
 
 
+_TOKEN = re.compile(r"\\[A-Za-z]++(?![^ -~])|\\[ -@^-`{-~]|[^ ]")
+_NOT_PLAIN = re.compile(r"[%&~#$*\x00-\x1f\x7f-\xa0]|--|``|''|[!?]`|(?! )\s")
+
+
+class _NotPlainError(Exception):
+    """Only pylatexenc knows what this means."""
+
+
+def plain_parts(source: str) -> tuple[LatexTree, ...] | None:
+    """What `parsed_parts` gives, much sooner; None where not all is characters, groups and plain macros."""
+    if _NOT_PLAIN.search(source):
+        return None
+    try:
+        return _PlainReader(_TOKEN.findall(source)).parts(inside=False)
+    except _NotPlainError:
+        return None
+
+
+class _PlainReader:
+    """Reads tokens (macros, single characters) from left to right."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def parts(self, *, inside: bool) -> tuple[LatexTree, ...]:
+        """Parts up to the end, or with `inside` up to the brace that closes the group."""
+        found: list[LatexTree] = []
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            self._at += 1
+            if token == "{":
+                found.append(_as_one(self.parts(inside=True)))
+            elif token == "}":
+                if inside:
+                    return _attach_scripts(found)
+                raise _NotPlainError
+            elif token[0] != "\\":
+                found.append(LatexTree(token))
+            else:
+                arguments = tuple([self._argument() for _ in range(self._arguments_of(token[1:]))])
+                if token[1:] not in _SPACING:
+                    found.append(LatexTree(token, arguments))
+        if inside:
+            raise _NotPlainError
+        return _attach_scripts(found)
+
+    def _arguments_of(self, macro: str) -> int:
+        """Arguments that stand behind a macro; an optional one is left to pylatexenc."""
+        wanted = _argument_spec(macro)
+        if wanted is None or ("[" in wanted and self._tokens[self._at : self._at + 1] == ["["]):
+            raise _NotPlainError
+        return wanted.count("{")
+
+    def _argument(self) -> LatexTree:
+        """A group, a character or a macro without arguments of its own."""
+        token = "".join(self._tokens[self._at : self._at + 1])
+        self._at += 1
+        if token == "{":
+            return _as_one(self.parts(inside=True))
+        if token in ("", "}") or (token[0] == "\\" and _argument_spec(token[1:]) is None):
+            raise _NotPlainError
+        return LatexTree("{}") if token[0] == "\\" and token[1:] in _SPACING else LatexTree(token)
+
+
+@lru_cache(maxsize=4096)
+def _argument_spec(macro: str) -> str | None:
+    """What a macro takes, in pylatexenc's letters; None where that is no plain list, or it is no macro."""
+    from pylatexenc.latexwalker import get_default_latex_context_db
+    from pylatexenc.macrospec import MacroStandardArgsParser
+
+    if macro in ("", "begin", "end", "(", ")", "[", "]"):
+        return None
+    spec = _macros(get_default_latex_context_db).get_macro_spec(macro)
+    if spec is None:
+        return ""
+    return str(spec.args_parser.argspec) if type(spec.args_parser) is MacroStandardArgsParser else None
+
+
+@lru_cache(maxsize=1)
+def _macros(database: Callable[[], Any]) -> Any:
+    return database()
+
+
+def _as_one(parts: tuple[LatexTree, ...]) -> LatexTree:
+    """A group: what it holds, if that is one part."""
+    return parts[0] if len(parts) == 1 else LatexTree("{}", parts)
+
+
 def _parts(nodes: Iterable[Any] | None) -> Iterator[LatexTree]:
+    from pylatexenc.latexwalker import (
+        LatexCharsNode,
+        LatexCommentNode,
+        LatexEnvironmentNode,
+        LatexGroupNode,
+        LatexMacroNode,
+        LatexMathNode,
+        LatexSpecialsNode,
+    )
+
     for node in nodes or ():
         if isinstance(node, LatexCharsNode):
             yield from _characters(node.chars)
@@ -150,8 +249,7 @@ def _parts(nodes: Iterable[Any] | None) -> Iterator[LatexTree]:
 
 
 def _group(nodes: Sequence[Any]) -> LatexTree:
-    parts = _attach_scripts(_parts(nodes))
-    return parts[0] if len(parts) == 1 else LatexTree("{}", parts)
+    return _as_one(_attach_scripts(_parts(nodes)))
 
 
 def _arguments(node: Any) -> tuple[LatexTree, ...]:

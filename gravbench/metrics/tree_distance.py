@@ -70,50 +70,71 @@ def _compiled_kernel() -> Callable[..., float]:
 
 
 def _plain_zhang_shasha(first: LabelledTree, second: LabelledTree, costs: list[list[float]]) -> float:
-    """`_zhang_shasha` on lists."""
-    left1, left2, labels2 = first.leftmost, second.leftmost, second.labels
-    trees = [[0.0] * len(left2) for _ in left1]
+    """`_zhang_shasha` on lists. Comparisons are spelled out: a call of `min` costs more than the sums."""
+    left1, left2, labels1, labels2 = first.leftmost, second.leftmost, first.labels, second.labels
+    trees = _plain_leaves(first, second, costs)
     inner1, inner2 = (
         [root for root in tree.keyroots() if tree.leftmost[root] < root] for tree in (first, second)
     )
-    for leaf in (root for root in first.keyroots() if left1[root] == root):
-        renaming = costs[first.labels[leaf]]
-        trees[leaf] = _plain_leaf_row(left2, [renaming[label] for label in labels2])
-    for leaf in (root for root in second.keyroots() if left2[root] == root):
-        column = _plain_leaf_row(left1, [costs[label][labels2[leaf]] for label in first.labels])
-        for node1, value in enumerate(column):
-            trees[node1][leaf] = value
     for root1 in inner1:
         first1 = left1[root1]
         for root2 in inner2:
             first2 = left2[root2]
-            forests = [[float(y) for y in range(root2 - first2 + 2)]]
+            begins = [begin - first2 for begin in left2[first2 : root2 + 1]]
+            names = labels2[first2 : root2 + 1]
+            above = [float(y) for y in range(root2 - first2 + 2)]
+            forests = [above]
             for node1 in range(first1, root1 + 1):
                 begin1 = left1[node1] - first1
-                above, below = forests[-1], forests[begin1]
-                renaming, subtrees = costs[first.labels[node1]], trees[node1]
+                below, renaming, subtrees = forests[begin1], costs[labels1[node1]], trees[node1]
                 best = float(len(forests))
                 row = [best]
-                for y, node2 in enumerate(range(first2, root2 + 1), start=1):
-                    begin2 = left2[node2] - first2
-                    best = min(best, above[y]) + 1.0
-                    if begin1 == 0 and begin2 == 0:
-                        subtrees[node2] = best = min(best, above[y - 1] + renaming[labels2[node2]])
-                    else:
-                        best = min(best, below[begin2] + subtrees[node2])
+                for y, begin2 in enumerate(begins):
+                    deleted = above[y + 1]
+                    best = (deleted if deleted < best else best) + 1.0
+                    if begin1 or begin2:
+                        matched = below[begin2] + subtrees[first2 + y]
+                        if matched < best:
+                            best = matched
+                    else:  # two trees: prefixes that start with their roots' leaf
+                        matched = above[y] + renaming[names[y]]
+                        subtrees[first2 + y] = best = matched if matched < best else best
                     row.append(best)
                 forests.append(row)
+                above = row
     return trees[-1][-1]
 
 
+def _plain_leaves(first: LabelledTree, second: LabelledTree, costs: list[list[float]]) -> list[list[float]]:
+    """Distances of subtrees [first, second], known so far for keyroots that are leaves."""
+    trees = [[0.0] * len(second.leftmost) for _ in first.leftmost]
+    rows: dict[int, list[float]] = {}
+    for leaf in first.keyroots():
+        if first.leftmost[leaf] == leaf:
+            label = first.labels[leaf]
+            if label not in rows:
+                renaming = costs[label]
+                rows[label] = _plain_leaf_row(second.leftmost, [renaming[other] for other in second.labels])
+            trees[leaf] = rows[label].copy()
+    columns: dict[int, list[float]] = {}
+    for leaf in second.keyroots():
+        if second.leftmost[leaf] == leaf:
+            label = second.labels[leaf]
+            if label not in columns:
+                columns[label] = _plain_leaf_row(
+                    first.leftmost, [costs[other][label] for other in first.labels]
+                )
+            for row, value in zip(trees, columns[label], strict=True):
+                row[leaf] = value
+    return trees
+
+
 def _plain_leaf_row(left: Sequence[int], renaming: list[float]) -> list[float]:
-    row: list[float] = []
+    """A leaf against every subtree, by the cheapest renaming within it."""
+    row = [cost if cost < 2.0 else 2.0 for cost in renaming]
     for node, first in enumerate(left):
-        child = node - 1
-        while child >= first:
-            renaming[node] = min(renaming[node], renaming[child])
-            child = left[child] - 1
-        row.append(node - first + min(renaming[node], 2.0))
+        if first < node:
+            row[node] = node - first + min(2.0, *renaming[first : node + 1])
     return row
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,18 +72,46 @@ class Evaluation:
         return text + [row for result in self.results for row in result.text_from_formulas]
 
 
-def _score_files(scorer: PageScorer, pages: Sequence[Page], files: Sequence[Path | None]) -> list[PageResult]:
-    scored: list[PageResult] = []
-    for page, file in zip(pages, files, strict=True):
-        prediction = read_prediction(file)
-        result = scorer.score(page, prediction.markdown, crash=prediction.crash)
-        scored.append(replace(result, unreadable=True) if prediction.crash else result)
-    return scored
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Pages and their files; a worker process is given all of it once, and then numbers of pages."""
+
+    setup: ScorerSetup
+    pages: Sequence[Page]
+    files: Sequence[Path | None]
+
+    def score(self, part: slice) -> list[PageResult]:
+        """Results of some pages. The memory of a scorer is as long as a part: texts rarely come again."""
+        scorer = PageScorer(self.setup)
+        scored: list[PageResult] = []
+        for page, file in zip(self.pages[part], self.files[part], strict=True):
+            prediction = read_prediction(file)
+            result = scorer.score(page, prediction.markdown, crash=prediction.crash)
+            trees = _formula_trees(result.formulas)
+            scored.append(replace(result, unreadable=prediction.crash is not None, formula_trees=trees))
+        return scored
 
 
-def _score_task(task: tuple[ScorerSetup, Sequence[Page], Sequence[Path | None]]) -> list[PageResult]:
-    setup, pages, files = task
-    return _score_files(PageScorer(setup), pages, files)
+def _formula_trees(rows: Sequence[Row]) -> tuple[float | None, ...]:
+    if not rows:
+        return ()
+    from gravbench.metrics.formula_tree import formula_tree_score  # loads what pages without formulas spare
+
+    return tuple(formula_tree_score(row.gt, row.pred).value for row in rows)
+
+
+_works: list[_Work] = []
+"""In a worker process: its work. Empty everywhere else."""
+
+
+def _score_part(part: slice) -> list[PageResult]:
+    return _works[0].score(part)
+
+
+def _start_method() -> BaseContext:
+    """A fork shares pages and modules, but only a process without further threads may be forked safely."""
+    forks = sys.platform == "linux" and threading.active_count() == 1
+    return get_context("fork" if forks else "spawn")
 
 
 def _tasks(count: int) -> Iterator[slice]:
@@ -108,15 +139,15 @@ def score_pages(
         if progress:
             progress(done, len(pages))
 
+    work = _Work(setup, pages, files)
     if jobs == 1:
-        scorer = PageScorer(setup)
         for part in _tasks(len(pages)):
-            finish(part, _score_files(scorer, pages[part], files[part]))
+            finish(part, work.score(part))
     else:
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            running = {}
-            for part in _tasks(len(pages)):
-                running[pool.submit(_score_task, (setup, pages[part], files[part]))] = part
+        with ProcessPoolExecutor(
+            jobs, mp_context=_start_method(), initializer=_works.append, initargs=(work,)
+        ) as pool:
+            running = {pool.submit(_score_part, part): part for part in _tasks(len(pages))}
             try:
                 for future in as_completed(running):
                     finish(running[future], future.result())

@@ -180,6 +180,7 @@ def cdm_spelling(latex: str, *, fenced: bool = False) -> str:
 _COMMAND = re.compile(r"\\textcircled\s*\{\s*([^{}]+?)\s*\}")
 _CHARACTERS = {0x2460 + i: str(i + 1) for i in range(20)}  # nothing above ⑳ (quirk)
 _CHARACTERS |= {0x24D0 + i: chr(ord("a") + i) for i in range(26)}
+_ANY_CIRCLED = re.compile("[\u2460-\u2473\u24b6-\u24e9]")
 _CHARACTERS |= {0x24B6 + i: chr(ord("A") + i) for i in range(26)}
 
 
@@ -187,7 +188,7 @@ def replace_circled(text: str) -> str:
     """`text` with circled digits 1..20 and letters replaced by the plain ones."""
     if "\\textcircled" in text:
         text = _COMMAND.sub(lambda match: match.group(1).strip(), text)
-    return text if text.isascii() else text.translate(_CHARACTERS)
+    return text.translate(_CHARACTERS) if not text.isascii() and _ANY_CIRCLED.search(text) else text
 
 
 _ROW_TOKEN = re.compile(r"\\begin\{[^}]*\}|\\end\{[^}]*\}|\\\\|[{}]")

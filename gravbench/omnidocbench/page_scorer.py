@@ -89,6 +89,8 @@ class PageResult:
     """The prediction file could not be read; the page is scored as empty."""
     internal_error: bool = False
     """`crash` is an error of this scorer: exception, place and text."""
+    formula_trees: tuple[float | None, ...] = ()
+    """Tree score of each formula row, where they were asked for; no official value."""
 
 
 def _attach_cdm_fields(row: Row) -> None:

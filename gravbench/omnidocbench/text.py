@@ -23,7 +23,8 @@ from gravbench.omnidocbench.markdown_blocks import Finder
 MAX_INLINE_CHARS = 128
 _INLINE_OPENING = re.compile(r"\$|\\\(")
 _UNESCAPE = re.compile(r"\\([\\_&%^])")
-_NOT_WORD = re.compile(r"[^\w]")
+_NOT_WORD = re.compile(r"\W")
+_ASCII_WORDS = {code: None for code in range(128) if _NOT_WORD.match(chr(code))}
 _STRUCTURES = ("\\begin{", "\\end{", "\\array", "\\matrix", "\\tabular", "\\cases", "\\align", "\\\\", "&")
 
 
@@ -60,7 +61,7 @@ def clean(text: str) -> str:
     text = replace_circled(text)
     for sequence in ("\\t", "\\n", "\t", "\n", "/t", "/n"):
         text = text.replace(sequence, "")
-    return _NOT_WORD.sub("", text)
+    return text.translate(_ASCII_WORDS) if text.isascii() else _NOT_WORD.sub("", text)
 
 
 def _is_structured(latex: str) -> bool:

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zss import Node, simple_distance
 
-from gravbench.metrics.formula_tree import MAX_CHARS, LatexTree, formula_tree_score, parse_latex_tree
+from gravbench.metrics.formula_tree import (
+    MAX_CHARS,
+    LatexTree,
+    formula_tree_score,
+    parse_latex_tree,
+    parsed_parts,
+    plain_parts,
+)
 
 PIECES = [
     "\\",
@@ -47,6 +54,41 @@ def test_distance_equals_zss_on_any_input(gt: str, pred: str) -> None:
     else:
         assert score.distance == expected
         assert 0.0 <= score.value <= 1.0
+
+
+WORDS = [
+    "\\alpha",
+    "\\frac",
+    "\\sqrt",
+    "\\left",
+    "\\,",
+    "\\{",
+    "\\text",
+    "\\mathbf",
+    "\\hat",
+    "\\\\",
+    "\\quad",
+]
+WORDS += ["{", "}", "{x}", "{ab}", "[", "]", "^", "_", " ", "x", "1", "中", "\u2028", "-", "'", "!", "("]
+WORDS += ["\\", "\\(", "\\item"]
+plainer = st.lists(st.sampled_from(WORDS), max_size=12).map("".join)
+
+
+@given(plainer | latex)
+@settings(max_examples=300, deadline=None)
+def test_the_quick_reading_of_a_plain_formula_is_that_of_the_parser(source: str) -> None:
+    plain = plain_parts(source)
+    assert plain is None or plain == parsed_parts(source)
+
+
+def test_most_formulas_are_read_quickly() -> None:
+    for source in (
+        "\\frac{a}{b}+x^2_{ij}",
+        "\\sqrt{x} \\left( \\alpha\\beta \\right)",
+        "面积=\\text{长}\\times b",
+    ):
+        assert plain_parts(source) == parsed_parts(source)
+    assert plain_parts("\\sqrt[3]{x}") is plain_parts("a & b") is None
 
 
 def test_larger_formulas_equal_zss() -> None:
