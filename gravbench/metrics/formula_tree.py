@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.metrics.tree_distance import Floats, LabelledTree, tree_distance
+from gravbench.metrics.tree_distance import Floats, LabelledTree, aligned_distance, tree_distance
 
 # Work limits, in characters and in steps of the tree kernel: some 3,000 nodes against as many.
 MAX_CHARS = 20_000
@@ -46,8 +46,13 @@ def formula_tree_score(gt: str, pred: str) -> FormulaTreeScore:
         return FormulaTreeScore(None, reason="both formulas are blank")
     if first.relevant_size() * second.relevant_size() > MAX_STEPS:
         return FormulaTreeScore(None, None, nodes_gt, nodes_pred, f"more than {MAX_STEPS} steps")
-    costs: Floats = 1.0 - np.eye(len(labels))
-    distance = 0.0 if first == second else tree_distance(first, second, costs)
+    distance = None
+    if first.leftmost == second.leftmost:
+        renamings = [float(a != b) for a, b in zip(first.labels, second.labels, strict=True)]
+        distance = aligned_distance(first.leftmost, renamings)
+    if distance is None:
+        costs: Floats = 1.0 - np.eye(len(labels))
+        distance = tree_distance(first, second, costs)
     return FormulaTreeScore(max(0.0, 1.0 - distance / larger), distance, nodes_gt, nodes_pred)
 
 

@@ -4,10 +4,12 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from zss import Node, distance
 
 from gravbench.metrics import tree_distance as module
-from gravbench.metrics.tree_distance import LabelledTree, tree_distance
+from gravbench.metrics.tree_distance import LabelledTree, aligned_distance, tree_distance
 
 
 def random_tree(rng: random.Random, size: int) -> Node:
@@ -84,3 +86,17 @@ def test_without_a_writable_cache_the_kernel_still_compiles(monkeypatch: pytest.
     kernel = module._compiled_kernel.__wrapped__()
     one = np.zeros(1, dtype=np.int64)
     assert kernel(one, one, one, one, one, one, np.full((1, 1), 0.25)) == 0.25
+
+
+@given(st.integers(0, 10_000), st.integers(1, 20), st.floats(0.0, 0.4))
+def test_few_renamings_in_one_shape_cost_what_the_kernel_says_to_the_bit(
+    seed: int, size: int, dearest: float
+) -> None:
+    rng = random.Random(seed)
+    tree = flatten(random_tree(rng, size))
+    other = LabelledTree(tree.leftmost, [rng.randrange(4) for _ in range(size)])
+    costs = np.array([[0.0 if a == b else dearest / rng.randint(1, 9) for b in range(4)] for a in range(4)])
+    renamings = [float(costs[a, b]) for a, b in zip(tree.labels, other.labels, strict=True)]
+    found = aligned_distance(tree.leftmost, renamings)
+    assert (found is None) == (sum(renamings) >= 1.999999)
+    assert found is None or found == module._plain_zhang_shasha(tree, other, costs.tolist())
