@@ -55,10 +55,12 @@ def teds_pair(gt: str, pred: str) -> TedsResult:
         return TedsResult(0.0, 0.0, "NodeBudget", may_have_timed_out=True)
     codes = TagCodes()
     try:
-        tables = find_table(pred), find_table(gt)
-        if tables[0] is None or tables[1] is None:
+        table_pred = find_table(pred)
+        table_gt = table_pred if gt == pred else find_table(gt)
+        if table_pred is None or table_gt is None:
             return TedsResult(0.0, 0.0)
-        tree_pred, tree_gt = build_tree(tables[0], codes), build_tree(tables[1], codes)
+        tree_pred = build_tree(table_pred, codes)
+        tree_gt = tree_pred if gt == pred else build_tree(table_gt, codes)
     except (ParserError, ValueError) as error:
         return TedsResult(0.0, 0.0, raises=type(error).__name__)
     return _score_trees(tree_gt, tree_pred)
@@ -73,9 +75,9 @@ def _score_trees(gt: TableTree, pred: TableTree) -> TedsResult:
     if gt == pred:
         return TedsResult(1.0, 1.0, None, nodes_gt, nodes_pred, slow)
     if (distance := _distance_of_one_shape(gt, pred)) is not None:
-        bare = _distance_of_one_shape(gt, pred, structure_only=True)
-        if bare is not None:
-            return TedsResult(1.0 - distance / larger, 1.0 - bare / larger, None, nodes_gt, nodes_pred, slow)
+        distance_s = _distance_of_one_shape(gt, pred, structure_only=True)
+        if distance_s is not None:
+            return TedsResult(1.0 - distance / larger, 1.0 - distance_s / larger, None, nodes_gt, nodes_pred, slow)
     with_content = _LabelCosts(gt.labels, pred.labels)
     structure = _LabelCosts(_without_content(gt.labels), _without_content(pred.labels))
     trees = LabelledTree(gt.leftmost, with_content.ids_gt), LabelledTree(pred.leftmost, with_content.ids_pred)

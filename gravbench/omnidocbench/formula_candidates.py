@@ -53,6 +53,7 @@ _LABEL_MATH = (
     *("=", "<", ">", "≤", "≥", "≈", "≠", "^", "+", "-", "/", "\\cdot", "\\frac", "\\sqrt", "\\sum", "\\int"),
     *("\\times", "\\div", "\\approx", "\\neq", "\\leq", "\\geq", "\\xrightarrow", "\\longrightarrow"),
 )
+_ANY_LABEL_MATH = re.compile("|".join(map(re.escape, _LABEL_MATH)))
 _LABEL = re.compile(
     r"[A-Za-z0-9._,-]+|[A-Za-z][A-Za-z0-9_.,-]*|[A-Za-z0-9]+Oy|[ΓγλμνxyzuvwMNOabcABC0-9._,-]+"
 )
@@ -88,9 +89,10 @@ def is_formula_like(text: str) -> bool:
         return False
     words = len(_LONG_WORD.findall(bare))
     cjk = len(_CJK.findall(bare))
-    residual = _SPACE.sub("", _DIGIT.sub(" ", _SYMBOLS.sub(" ", bare)))
-    if len(residual) <= 18 and (any(inline_math(text)) or _DISPLAY.search(text)):
-        return True
+    if any(inline_math(text)) or _DISPLAY.search(text):
+        residual = _SPACE.sub("", _DIGIT.sub(" ", _SYMBOLS.sub(" ", bare)))
+        if len(residual) <= 18:
+            return True
     if ("□" in bare or "\\square" in bare) and words <= 1 and size <= 80:
         return True
     if (
@@ -153,7 +155,7 @@ def is_short_label(formula: str) -> bool:
     compact = _SPACE.sub("", core)
     if compact.startswith(("\\xrightarrow", "\\longrightarrow")):
         return True
-    if not compact or len(compact) > MAX_LABEL_CHARS or any(token in core for token in _LABEL_MATH):
+    if not compact or len(compact) > MAX_LABEL_CHARS or _ANY_LABEL_MATH.search(core):
         return False
     return bool(_LABEL.fullmatch(compact))
 

@@ -251,10 +251,13 @@ class FormulaStage:
         if not self._truth.norm:
             return None
         best: tuple[tuple[float | int, ...], Candidate] | None = None
+        # An exact assignment takes one prediction a line, as a joined run has blanks that no line has.
+        unused = max(0, len(self._pool) - len(self._truth.norm))
+        perfect = (0.0, 0.0, unused, 0.0, 0, 0)
         for candidate in self.candidates(current):
             key = _ranking(candidate)
             if best is None or _ranks_before(key, best[0]):
                 best = (key, candidate)
-                if not any(key) and not with_logic_rewritten(self._pool)[1]:
-                    break  # nothing is before an exact assignment that uses everything
+                if key == perfect and not with_logic_rewritten(self._pool)[1]:
+                    break  # nothing is before an exact assignment that uses all it can
         return best[1] if best else None

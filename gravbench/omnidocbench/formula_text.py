@@ -36,7 +36,7 @@ _SIMPLE_GROUP = re.compile(r"\{([A-Za-z0-9.+\-]+)\}")
 _OPENING_RUN = re.compile(r"\{\{+")
 _CLOSING_RUN = re.compile(r"}}+")
 _INNERMOST = re.compile(r"\{([^{}]{1,160})\}")
-_UNWRAPPING = ("=", "+", "-", "\\\\", "^", "_", "[", "]", "(", ")")
+_UNWRAPPING = re.compile(r"[=+\-^_\[\]()]|\\\\")
 _SPACE = re.compile(r"\s+")
 _BRACE = re.compile(r"[{}]")
 
@@ -126,7 +126,7 @@ def _drop_phantoms(text: str) -> str:
 
 def _unwrap_group(match: re.Match[str]) -> str:
     inner = match.group(1)
-    return inner if any(token in inner for token in _UNWRAPPING) else match.group(0)
+    return inner if _UNWRAPPING.search(inner) else match.group(0)
 
 
 def _simplify_braces(text: str) -> str:
@@ -134,11 +134,13 @@ def _simplify_braces(text: str) -> str:
     previous = None
     while text != previous and ("{" in text or "}" in text):
         previous = text
-        text = _SIMPLE_GROUP.sub(r"\1", text)
-        text = text.replace("{}", "")
-        text = _OPENING_RUN.sub("{", text)
-        text = _CLOSING_RUN.sub("}", text)
-        text = _INNERMOST.sub(_unwrap_group, text)
+        text = _SIMPLE_GROUP.sub(r"\1", text).replace("{}", "")
+        if "{{" in text:
+            text = _OPENING_RUN.sub("{", text)
+        if "}}" in text:
+            text = _CLOSING_RUN.sub("}", text)
+        if "{" in text:
+            text = _INNERMOST.sub(_unwrap_group, text)
     return text
 
 

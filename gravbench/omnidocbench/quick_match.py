@@ -190,6 +190,8 @@ def stacked(parts: Sequence[str]) -> str:
 
 def _category(categories: Sequence[str]) -> str:
     """Most common category that is not ignored (most common at all when none is); first seen wins ties."""
+    if len(categories) == 1:
+        return categories[0]
     scored = [category for category in categories if category not in IGNORED_CATEGORIES]
     return Counter(scored or categories).most_common(1)[0][0]
 

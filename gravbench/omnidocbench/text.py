@@ -25,7 +25,7 @@ _INLINE_OPENING = re.compile(r"\$|\\\(")
 _UNESCAPE = re.compile(r"\\([\\_&%^])")
 _NOT_WORD = re.compile(r"\W")
 _ASCII_WORDS = {code: None for code in range(128) if _NOT_WORD.match(chr(code))}
-_STRUCTURES = ("\\begin{", "\\end{", "\\array", "\\matrix", "\\tabular", "\\cases", "\\align", "\\\\", "&")
+_STRUCTURE = re.compile(r"&|\\(?:begin\{|end\{|array|matrix|tabular|cases|align|\\)")
 
 
 class InlineMath(NamedTuple):
@@ -61,7 +61,7 @@ def clean(text: str) -> str:
     text = replace_circled(text)
     for sequence in ("\\t", "\\n", "\t", "\n", "/t", "/n"):
         text = text.replace(sequence, "")
-    return text.translate(_ASCII_WORDS) if text.isascii() else _NOT_WORD.sub("", text)
+    return text.translate(_ASCII_WORDS) if text.isascii() else _NOT_WORD.sub("", text.replace(" ", ""))
 
 
 def _is_structured(latex: str) -> bool:
@@ -69,7 +69,7 @@ def _is_structured(latex: str) -> bool:
     latex = latex.strip()
     if not latex:
         return False
-    if len(latex) > MAX_INLINE_CHARS or any(token in latex for token in _STRUCTURES):
+    if len(latex) > MAX_INLINE_CHARS or _STRUCTURE.search(latex):
         return True
     return latex.count("{") != latex.count("}")
 
