@@ -74,20 +74,24 @@ def _score_trees(gt: TableTree, pred: TableTree) -> TedsResult:
     slow = nodes_gt * nodes_pred >= OFFICIAL_LIMIT_NODE_PAIRS
     if gt == pred:
         return TedsResult(1.0, 1.0, None, nodes_gt, nodes_pred, slow)
-    if (distance := _distance_of_one_shape(gt, pred)) is not None:
-        distance_s = _distance_of_one_shape(gt, pred, structure_only=True)
-        if distance_s is not None:
-            return TedsResult(1.0 - distance / larger, 1.0 - distance_s / larger, None, nodes_gt, nodes_pred, slow)
+    distances = _distances_of_one_shape(gt, pred) or _distances(gt, pred)
+    if distances is None:
+        return TedsResult(0.0, 0.0, "NodeBudget", nodes_gt, nodes_pred, True)
+    teds, teds_s = (1.0 - distance / larger for distance in distances)
+    return TedsResult(teds, teds_s, None, nodes_gt, nodes_pred, slow)
+
+
+def _distances(gt: TableTree, pred: TableTree) -> tuple[float, float] | None:
+    """With and without cell text; None beyond a budget."""
     with_content = _LabelCosts(gt.labels, pred.labels)
     structure = _LabelCosts(_without_content(gt.labels), _without_content(pred.labels))
     trees = LabelledTree(gt.leftmost, with_content.ids_gt), LabelledTree(pred.leftmost, with_content.ids_pred)
     if not _within_budget(trees, with_content):
-        return TedsResult(0.0, 0.0, "NodeBudget", nodes_gt, nodes_pred, True)
+        return None
     distance = tree_distance(*trees, with_content.matrix())
     bare = LabelledTree(gt.leftmost, structure.ids_gt), LabelledTree(pred.leftmost, structure.ids_pred)
     same = gt.leftmost == pred.leftmost and structure.aligned()
-    distance_s = 0.0 if same else tree_distance(*bare, structure.matrix())
-    return TedsResult(1.0 - distance / larger, 1.0 - distance_s / larger, None, nodes_gt, nodes_pred, slow)
+    return distance, 0.0 if same else tree_distance(*bare, structure.matrix())
 
 
 # Far within the budgets, whatever the shape.
@@ -95,21 +99,27 @@ _SMALL_NODE_PAIRS = 60_000
 _SMALL_CONTENT = 100_000
 
 
-def _distance_of_one_shape(gt: TableTree, pred: TableTree, *, structure_only: bool = False) -> float | None:
-    """Distance of two small tables of the same shape that differ little; None: the kernel has to look."""
+def _distances_of_one_shape(gt: TableTree, pred: TableTree) -> tuple[float, float] | None:
+    """`_distances` of small tables of the same shape that differ little; None for all others."""
     if gt.leftmost != pred.leftmost or len(gt.labels) ** 2 > _SMALL_NODE_PAIRS:
         return None
     if sum(len(label.content) for label in (*gt.labels, *pred.labels)) > _SMALL_CONTENT:
         return None
-    pairs = zip(gt.labels, pred.labels, strict=True)
-    return aligned_distance(gt.leftmost, [_renaming(a, b, structure_only=structure_only) for a, b in pairs])
+    pairs = list(zip(gt.labels, pred.labels, strict=True))
+    found = aligned_distance(gt.leftmost, [_renaming(a, b) for a, b in pairs])
+    bare = aligned_distance(gt.leftmost, [float(_kind(a) != _kind(b)) for a, b in pairs])
+    return None if found is None or bare is None else (found, bare)
 
 
-def _renaming(a: NodeLabel, b: NodeLabel, *, structure_only: bool) -> float:
+def _kind(label: NodeLabel) -> tuple[str, int | None, int | None]:
+    return label.tag, label.colspan, label.rowspan
+
+
+def _renaming(a: NodeLabel, b: NodeLabel) -> float:
     """As in the matrix of `_LabelCosts`."""
-    if (a.tag, a.colspan, a.rowspan) != (b.tag, b.colspan, b.rowspan):
+    if _kind(a) != _kind(b):
         return 1.0
-    if structure_only or a.content == b.content:
+    if a.content == b.content:
         return 0.0
     return int(Levenshtein.distance(a.content, b.content)) / max(len(a.content), len(b.content))
 
@@ -155,7 +165,7 @@ class _LabelCosts:
         longer = np.maximum(np.maximum.outer(*lengths), 1)
         groups: dict[tuple[str, int | None, int | None], int] = {}
         kinds = [
-            np.array([groups.setdefault((x.tag, x.colspan, x.rowspan), len(groups)) for x in side])
+            np.array([groups.setdefault(_kind(x), len(groups)) for x in side])
             for side in (self.distinct_gt, self.distinct_pred)
         ]
         costs: Floats = np.where(np.not_equal.outer(*kinds), 1.0, edits / longer)
