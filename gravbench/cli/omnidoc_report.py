@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from gravbench.omnidocbench.cdm.rows import Cdm
     from gravbench.omnidocbench.cdm.score import CdmResult
     from gravbench.options import ErrorLimit
@@ -119,23 +120,30 @@ def _nothing(pairs: Sequence[CdmPair]) -> list[CdmResult]:
     return []
 
 
+def _bars(console: Console) -> Progress:
+    """Drawn when told, by no thread of their own: a process with one thread can be forked."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, auto_refresh=False)
+
+
 class ScoringProgress:
     """Bars with the remaining time on a terminal; elsewhere a line at every tenth, unless quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._console = Console(stderr=True)
-        self._lines = not quiet and not self._console.is_terminal
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bars = Progress(
-            *columns, console=self._console, disable=not self._console.is_terminal, transient=True
-        )
+        console = Console(stderr=True)
+        self._lines = not quiet and not console.is_terminal
+        self._bars = _bars(console) if console.is_terminal else None
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        if self._bars:
+            self._bars.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bars.stop()
+        if self._bars:
+            self._bars.stop()
 
     def stage(self, name: str) -> Callable[[int, int], None]:
         """What a stage calls with (done, in all)."""
@@ -143,9 +151,9 @@ class ScoringProgress:
 
         def update(done: int, total: int) -> None:
             nonlocal task, shown
-            if task is None:
-                task = self._bars.add_task(name, total=total)
-            self._bars.update(task, completed=done, total=total)
+            if self._bars:
+                task = self._bars.add_task(name, total=total) if task is None else task
+                self._bars.update(task, completed=done, total=total, refresh=True)
             tenth = 10 * done // max(1, total)
             if self._lines and tenth > shown and total > LINES_FROM:
                 shown = tenth

@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
-from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,10 +105,9 @@ def _score_part(part: slice) -> list[PageResult]:
     return _works[0].score(part)
 
 
-def _start_method() -> BaseContext:
+def _start_method() -> str:
     """A fork shares pages and modules, but only a process without further threads may be forked safely."""
-    forks = sys.platform == "linux" and threading.active_count() == 1
-    return get_context("fork" if forks else "spawn")
+    return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
 
 
 def _tasks(count: int) -> Iterator[slice]:
@@ -144,9 +140,11 @@ def score_pages(
         for part in _tasks(len(pages)):
             finish(part, work.score(part))
     else:
-        with ProcessPoolExecutor(
-            jobs, mp_context=_start_method(), initializer=_works.append, initargs=(work,)
-        ) as pool:
+        from concurrent.futures import ProcessPoolExecutor, as_completed  # a few pages need neither
+        from multiprocessing import get_context
+
+        context = get_context(_start_method())
+        with ProcessPoolExecutor(jobs, context, initializer=_works.append, initargs=(work,)) as pool:
             running = {pool.submit(_score_part, part): part for part in _tasks(len(pages))}
             try:
                 for future in as_completed(running):

@@ -11,13 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gravbench.errors import GravbenchError
 from gravbench.metrics.edit_distance import edit_distance
 from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
 from gravbench.metrics.table_markup import RefusedMarkupError
-from gravbench.metrics.teds import TedsResult
 from gravbench.omnidocbench.formula_assignments import RESCUED, candidate_pool
 from gravbench.omnidocbench.formula_candidates import collapse, sanitized
 from gravbench.omnidocbench.formula_stage import FormulaStage
@@ -49,6 +48,9 @@ from gravbench.omnidocbench.span_repair import compare_mixed_as_text, repair_spa
 from gravbench.omnidocbench.table_conversion import Conversion, LatexTables, convert_pipe_tables
 from gravbench.omnidocbench.table_match import predicted_tables, score_tables
 from gravbench.omnidocbench.text import Normalizer, clean
+
+if TYPE_CHECKING:
+    from gravbench.metrics.teds import TedsResult
 
 _CJK = re.compile(r"[\u4e00-\u9fff]")
 _TAG = re.compile(r"<[^>]*>")

@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gravbench.errors import DataError, NotComparableError
-from gravbench.imaging import read_bounded
 from gravbench.omnidocbench.evaluation import Evaluation, read_prediction
 from gravbench.omnidocbench.lines import Row
 from gravbench.omnidocbench.page_metrics import FORMULA, FORMULA_CDM, TEDS, TEDS_S, TEXT, row_labels
@@ -142,6 +141,8 @@ def read_result(path: Path) -> Result:
 
     `DataError` for anything else; `NotComparableError` (exit 3) for a result of another version.
     """
+    from gravbench.imaging import read_bounded  # an image library, for those who read only
+
     data = read_bounded(path, limit=MAX_RESULT_BYTES, what="result")
     hint = "Expected what `gravbench omnidoc --out FILE` writes, or the folder of a run."
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +16,12 @@ from gravbench.metrics.assignment import linear_sum_assignment
 from gravbench.metrics.edit_distance import normalized_distance
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.table_markup import RefusedMarkupError
-from gravbench.metrics.teds import TedsResult, teds_pair
 from gravbench.omnidocbench.ground_truth import Element, Page
 from gravbench.omnidocbench.lines import Row
 from gravbench.omnidocbench.markdown_items import Item
+
+if TYPE_CHECKING:
+    from gravbench.metrics.teds import TedsResult
 
 _Line = tuple[str, str]
 """A table as it stands and in normal form."""
@@ -104,6 +107,8 @@ def score_tables(page: Page, items: Mapping[str, Sequence[Item]]) -> list[tuple[
 
 def _score(row: Row) -> TedsResult:
     """TEDS of a row, entered into it; what is not a table has no normal form from here on."""
+    from gravbench.metrics.teds import teds_pair  # loads lxml, which pages without tables spare
+
     row.norm_gt, row.norm_pred = normalize_html_table(row.gt), normalize_html_table(row.pred)
     teds = teds_pair(*row.compared)
     row.metric = {"TEDS": teds.teds, "TEDS_structure_only": teds.teds_s}
