@@ -47,6 +47,15 @@ def omnidoc(
     official: Annotated[
         Path | None, typer.Option("--official", help="Write the official program's result files here.")
     ] = None,
+    cdm_images: Annotated[
+        Path | None,
+        typer.Option(
+            "--cdm-images", help="Draw formulas with their matched tokens into this folder, the worst first."
+        ),
+    ] = None,
+    cdm_images_limit: Annotated[
+        int, typer.Option("--cdm-images-limit", min=1, help="Draw so many formulas at most.")
+    ] = 100,
     no_cdm: Annotated[bool, typer.Option("--no-cdm", help="Leave CDM out, and with it Overall.")] = False,
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder for rendered formulas and converted tables.")
@@ -75,9 +84,11 @@ def omnidoc(
     """
     from gravbench.cli.omnidoc_report import (
         ScoreOptions,
+        draw_matches,
         parsed_where,
         print_report,
         refuse_method,
+        refuse_pictures,
         refuse_too_many_errors,
         run_scoring,
         write_result,
@@ -87,6 +98,7 @@ def omnidoc(
     from gravbench.options import parse_error_limit
 
     refuse_method(match)
+    refuse_pictures(cdm_images, no_cdm=no_cdm)
     limit = parse_error_limit(max_errors)
     if out is not None:
         write_result(out, None)
@@ -109,6 +121,8 @@ def omnidoc(
     document = run_scoring(options, cdm=None if no_cdm else cdm, quiet=False)
     if out is not None:
         write_result(out, document)
+    if cdm_images is not None:
+        draw_matches(document, cdm_images, limit=cdm_images_limit, cache_dir=cache or default_cache_dir())
     tables = write_tables(
         document, by=by or (), markdown=markdown, csv=csv, official=official, name=predictions.name
     )

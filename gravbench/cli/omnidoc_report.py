@@ -42,6 +42,7 @@ from gravbench.omnidocbench.result_tables import (
     tables_by,
 )
 from gravbench.scorers.contract import Note
+from gravbench.store.files import make_folder
 from gravbench.suites.manifest import PageSet, load_suite
 from gravbench.suites.page_folder import entry_digest, flat_attributes, name_of_copy
 
@@ -147,10 +148,11 @@ class ScoringProgress:
 
     def stage(self, name: str) -> Callable[[int, int], None]:
         """What a stage calls with (done, in all)."""
-        task, shown, begun = None, 0, time.monotonic()
+        task, shown, begun = None, 0, 0.0
 
         def update(done: int, total: int) -> None:
-            nonlocal task, shown
+            nonlocal task, shown, begun
+            begun = begun or time.monotonic()
             if self._bars:
                 task = self._bars.add_task(name, total=total) if task is None else task
                 self._bars.update(task, completed=done, total=total, refresh=True)
@@ -197,6 +199,33 @@ def refuse_method(name: str) -> None:
             f"--match {name}: {why}, expected {' or '.join(MATCH_METHODS)}",
             hint="Use quick_match, the official default.",
         )
+
+
+def refuse_pictures(folder: Path | None, *, no_cdm: bool) -> None:
+    """`UsageError` where pictures of matches could not be drawn, or would lie among other files."""
+    if folder is None:
+        return
+    if no_cdm:
+        raise UsageError("--cdm-images with --no-cdm: nothing is rendered", hint="Leave out one of the two.")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"--cdm-images {folder}: not an empty folder", hint="Choose a new folder.")
+    make_folder(folder)
+
+
+def draw_matches(document: Mapping[str, Any], folder: Path, *, limit: int, cache_dir: Path) -> None:
+    """Pictures of the worst `limit` formulas; standard error says how many, or why none."""
+    from gravbench.omnidocbench.cdm.pictures import INDEX, worst_first, write_pictures
+
+    rows = worst_first(document["rows"]["display_formula"], limit)
+    if not rows:
+        why = document.get("cdm", {}).get("reason", "no formula was scored")
+        print(f"--cdm-images: no pictures: {why}", file=sys.stderr)
+        return
+    with ScoringProgress(quiet=False) as progress:
+        written = write_pictures(
+            rows, folder, cache_dir=cache_dir, progress=progress.stage("drawing formulas")
+        )
+    print(f"written: {len(written)} pictures and {INDEX} in {folder}", file=sys.stderr)
 
 
 def refuse_too_many_errors(document: Mapping[str, Any], limit: ErrorLimit) -> None:

@@ -122,8 +122,13 @@ def match(gt: Glyphs | None, pred: Glyphs | None) -> Counts:
         return Counts(0, 0, 0)
     if pred is None or not pred.tokens:
         return Counts(0, len(gt.tokens), 0)
+    return Counts(len(matched_pairs(gt, pred)), len(gt.tokens), len(pred.tokens))
+
+
+def matched_pairs(gt: Glyphs, pred: Glyphs) -> list[tuple[int, int]]:
+    """Places of the matched tokens among the glyphs of both sides; each side has some."""
     if gt == pred:
-        return Counts(len(gt.tokens), len(gt.tokens), len(pred.tokens))
+        return [(place, place) for place in range(len(gt.tokens))]
     token_cost = _token_cost(gt.tokens, pred.tokens)
     cost = token_cost + _POSITION_WEIGHT * _position_cost(gt, pred)
     cost += _ORDER_WEIGHT * _order_cost(len(gt.tokens), len(pred.tokens))
@@ -131,7 +136,7 @@ def match(gt: Glyphs | None, pred: Glyphs | None) -> Counts:
     true_index, pred_index = linear_sum_assignment(cost)
     accepted = _geometric_check(_centres(gt)[true_index], _centres(pred)[pred_index])
     accepted &= token_cost[true_index, pred_index] != 1
-    return Counts(int(np.count_nonzero(accepted)), len(gt.tokens), len(pred.tokens))
+    return list(zip(true_index[accepted].tolist(), pred_index[accepted].tolist(), strict=True))
 
 
 def canonical(token: str) -> str:

@@ -229,16 +229,29 @@ def find_boxes(pages: Sequence[Page], *, tokens: int, colours: int) -> Boxes:
     Without any ink the image is what is left of a 10 x 10 square plus padding, and no token has a box.
     """
     rows, columns, colour = _ink(pages)
-    width = max(page.width for page in pages)
-    height = sum(page.height for page in pages)
-    if len(rows):
-        bounds = (int(columns.min()), int(rows.min()), int(columns.max()), int(rows.max()))
-    else:
-        bounds = (0, 0, 10, 10)
-    left, top = max(0, bounds[0] - PAD), max(0, bounds[1] - PAD)
-    right, bottom = min(width, bounds[2] + PAD), min(height, bounds[3] + PAD)
+    left, top, right, bottom = _cropped(rows, columns, pages)
     found = _by_token(rows - top, columns - left, _palette_index(colour), colours)
     return Boxes(right - left, bottom - top, tuple(found.get(number) for number in range(1, tokens + 1)))
+
+
+def ink_picture(pages: Sequence[Page]) -> NDArray[np.bool_]:
+    """Where the cropped image of `find_boxes` has ink: [rows, columns]."""
+    rows, columns, _ = _ink(pages)
+    left, top, right, bottom = _cropped(rows, columns, pages)
+    picture = np.zeros((bottom - top, right - left), dtype=bool)
+    picture[rows - top, columns - left] = True
+    return picture
+
+
+def _cropped(rows: NDArray[np.int64], columns: NDArray[np.int64], pages: Sequence[Page]) -> Box:
+    """What is left of the stacked pages: all ink with its padding."""
+    width = max(page.width for page in pages)
+    height = sum(page.height for page in pages)
+    bounds = (0, 0, 10, 10)
+    if len(rows):
+        bounds = (int(columns.min()), int(rows.min()), int(columns.max()), int(rows.max()))
+    left, top = max(0, bounds[0] - PAD), max(0, bounds[1] - PAD)
+    return left, top, min(width, bounds[2] + PAD), min(height, bounds[3] + PAD)
 
 
 def _ink(pages: Sequence[Page]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:

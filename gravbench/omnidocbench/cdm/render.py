@@ -9,9 +9,14 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gravbench.omnidocbench.cdm.raster import (
     Boxes,
@@ -21,6 +26,7 @@ from gravbench.omnidocbench.cdm.raster import (
     draw_pages,
     draw_whole,
     find_boxes,
+    ink_picture,
 )
 from gravbench.omnidocbench.cdm.tex import (
     LARGEST_PAPER,
@@ -59,6 +65,8 @@ class Rendering:
     """The limit that ended it. Such an outcome depends on the machine and is never cached."""
     lasting: bool = True
     """The same source would come out the same again."""
+    ink: NDArray[np.bool_] | None = None
+    """The cropped image, where it was asked for; never cached."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +85,66 @@ class _Batch:
     members: tuple[int, ...]
 
 
-def render(sources: Sequence[Source], *, engine: Engine, scratch: Path) -> list[Rendering]:
+class Steps:
+    """Counts renderings of jobs side by side: half of one when it is typeset, half when it is drawn."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self._total, self._progress = total, progress
+        self._halves, self._lock = 0, Lock()
+        self._add(0)
+
+    @contextmanager
+    def of(self, members: int) -> Iterator[Callable[[int], None]]:
+        """What one job of so many calls; at its end all of them count, whatever way they took."""
+        left = 2 * members
+
+        def step(halves: int) -> None:
+            nonlocal left
+            taken = min(halves, left)
+            left -= taken
+            self._add(taken)
+
+        yield step
+        step(left)
+
+    def _add(self, halves: int) -> None:
+        with self._lock:
+            self._halves += halves
+            if self._progress:
+                self._progress(self._halves // 2, self._total)
+
+
+def render(
+    sources: Sequence[Source],
+    *,
+    engine: Engine,
+    scratch: Path,
+    step: Callable[[int], None] | None = None,
+    pictures: bool = False,
+) -> list[Rendering]:
     """Render all sources, in order. Never raises for a formula; files live below `scratch` and are removed.
 
+    `step` is called with how many were typeset, and again with how many were drawn; `pictures` keeps the ink.
     A failure of the machine itself (disk full) becomes the problem of the sources it hit.
     """
-    return _Job(sources, engine, scratch).run()
+    return _Job(sources, engine, scratch, step or (lambda _: None), pictures=pictures).run()
 
 
 class _Job:
     """One call of `render`: which formulas wait, which pages are kept, what is known already."""
 
-    def __init__(self, sources: Sequence[Source], engine: Engine, scratch: Path) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        engine: Engine,
+        scratch: Path,
+        step: Callable[[int], None],
+        *,
+        pictures: bool,
+    ) -> None:
         self.sources = sources
+        self.step = step
+        self.pictures = pictures
         self.engine = engine
         self.scratch = scratch
         self.done: dict[int, Rendering] = {}
@@ -108,6 +163,7 @@ class _Job:
             self._draw_batches()
             for index in self.alone:
                 self.done[index] = self._run_alone(index)
+                self.step(2)
         except OSError as error:
             reason = f"scratch folder {self.scratch}: {error.strerror or error}"
             for index in range(len(self.sources)):
@@ -168,6 +224,7 @@ class _Job:
                 pages[index] = span
         if pages:
             self.kept.append((run.pdf, pages))
+            self.step(len(pages))
 
     def _send_back(self, batch: _Batch, culprit: int | None) -> None:
         """After a fatal stop: once more without the culprit, or in halves when it is unknown."""
@@ -212,11 +269,13 @@ class _Job:
         for (_, spans), pages in zip(kept, drawn, strict=True):
             for index, span in spans.items():
                 own = [pages[page] for page in range(span.first, span.end)]
-                self.done[index] = Rendering(self._boxes(index, own))
+                self.done[index] = self._rendering(index, own)
+            self.step(len(spans))
 
-    def _boxes(self, index: int, pages: Sequence[Page]) -> Boxes:
+    def _rendering(self, index: int, pages: Sequence[Page], *, alone: bool = False) -> Rendering:
         source = self.sources[index]
-        return find_boxes(pages, tokens=source.tokens, colours=source.colours)
+        boxes = find_boxes(pages, tokens=source.tokens, colours=source.colours)
+        return Rendering(boxes, alone=alone, ink=ink_picture(pages) if self.pictures else None)
 
     # --- alone -------------------------------------------------------------------------------------------
 
@@ -231,7 +290,7 @@ class _Job:
                 wipe(folder)
                 continue
             try:
-                return Rendering(self._boxes(index, self._draw_alone(run.pdf, folder)), alone=True)
+                return self._rendering(index, self._draw_alone(run.pdf, folder), alone=True)
             except RasterError as error:
                 return Rendering(None, str(error), alone=True, lasting=False)
             finally:

@@ -18,7 +18,7 @@ import orjson
 from gravbench.errors import EngineError
 from gravbench.omnidocbench.cdm.match import Counts, Glyphs, match, visible
 from gravbench.omnidocbench.cdm.raster import Boxes
-from gravbench.omnidocbench.cdm.render import Engine, Rendering, Source, render
+from gravbench.omnidocbench.cdm.render import Engine, Rendering, Source, Steps, render
 from gravbench.omnidocbench.cdm.tokenise import Tokenised, tokenise
 from gravbench.omnidocbench.cdm.tools import (
     Limits,
@@ -98,7 +98,7 @@ def score_pairs(
         cache_dir: shared by any number of processes; may be deleted at any time.
         workers: rendering jobs at a time; results do not depend on it.
         search_path: where to look for pdflatex and gs instead of PATH.
-        progress: called with (renderings done, renderings in all) as jobs end.
+        progress: called with (renderings done, renderings in all), at first with 0.
 
     Raises:
         EngineError: a program is missing; the hint is the command that installs it.
@@ -114,7 +114,7 @@ def score_pairs(
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One formula, tokenised, and the source to render; without a source, the problem that forbids one."""
 
     tokenised: Tokenised
@@ -129,7 +129,7 @@ class _Scorer:
     signature: str
     workers: int
     progress: Callable[[int, int], None] | None = None
-    sides: dict[str, _Side] = field(default_factory=dict)
+    sides: dict[str, Side] = field(default_factory=dict)
     renderings: dict[Source, Rendering] = field(default_factory=dict)
 
     def score(self, pairs: Sequence[CdmPair]) -> list[CdmResult]:
@@ -151,7 +151,7 @@ class _Scorer:
     def _prepare(self, pairs: Sequence[CdmPair]) -> None:
         """Tokenise every formula and render every source not rendered before."""
         for formula in dict.fromkeys(formula for pair in pairs for formula in _formulas(pair)):
-            self.sides[formula] = _side(formula)
+            self.sides[formula] = side_of(formula)
         wanted = dict.fromkeys(side.source for side in self.sides.values() if side.source)
         unknown = []
         for source in wanted:
@@ -166,21 +166,21 @@ class _Scorer:
             scratch = Path(tempfile.mkdtemp(prefix="gravbench-cdm-"))
             try:
                 with ThreadPoolExecutor(max(1, self.workers)) as pool:
-                    jobs = [pool.submit(self._render_chunk, chunk, scratch) for chunk in chunks]
-                    done = 0
-                    for job, chunk in zip(jobs, chunks, strict=True):
+                    steps = Steps(len(unknown), self.progress)
+                    jobs = [pool.submit(self._render_chunk, chunk, scratch, steps) for chunk in chunks]
+                    for job in jobs:
                         job.result()
-                        done += len(chunk)
-                        if self.progress:
-                            self.progress(done, len(unknown))
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
-    def _render_chunk(self, chunk: Sequence[Source], scratch: Path) -> None:
-        for source, rendering in zip(chunk, render(chunk, engine=self.engine, scratch=scratch), strict=True):
+    def _render_chunk(self, chunk: Sequence[Source], scratch: Path, steps: Steps) -> None:
+        with steps.of(len(chunk)) as step:
+            found = render(chunk, engine=self.engine, scratch=scratch, step=step)
+        for source, rendering in zip(chunk, found, strict=True):
             self.renderings[source] = rendering
             if rendering.boxes is not None and rendering.lasting:
-                self.cache.put(self._rendering_key(source), orjson.dumps(asdict(rendering)))
+                kept = {name: value for name, value in asdict(rendering).items() if name != "ink"}
+                self.cache.put(self._rendering_key(source), orjson.dumps(kept))
 
     # --- matching ----------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class _Scorer:
         counts = match(*glyphs)
         return _result(counts, reason, flags)
 
-    def _rendering(self, side: _Side) -> Rendering:
+    def _rendering(self, side: Side) -> Rendering:
         if side.source is None:
             return Rendering(None, side.problem)
         return self.renderings[side.source]
@@ -262,15 +262,16 @@ def _formulas(pair: CdmPair) -> list[str]:
     return [pair.gt, pair.pred, *([pair.pred_alt] if pair.pred_alt else [])]
 
 
-def _side(formula: str) -> _Side:
+def side_of(formula: str) -> Side:
+    """A formula ready to be rendered, or why it cannot be."""
     tokenised = tokenise(formula)
     painted = tokenised.painted
     if painted is None:
-        return _Side(tokenised, None, f"brackets cannot be resolved ({tokenised.problem})")
+        return Side(tokenised, None, f"brackets cannot be resolved ({tokenised.problem})")
     if any("\ud800" <= char <= "\udfff" for char in painted.body):
-        return _Side(tokenised, None, "half a surrogate pair, which no file can hold")
+        return Side(tokenised, None, "half a surrogate pair, which no file can hold")
     source = Source(painted.body, tokenised.template, len(painted.tokens), painted.colours)
-    return _Side(tokenised, source)
+    return Side(tokenised, source)
 
 
 def _fields(result: CdmResult) -> dict[str, Any]:
