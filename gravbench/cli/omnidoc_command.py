@@ -78,7 +78,12 @@ def omnidoc(
 ) -> None:
     """Score a folder of Markdown files by the official OmniDocBench v1.6 rules.
 
-    TeX and Ghostscript render formulas for CDM; LaTeXML converts LaTeX tables. `gravbench doctor` finds them.
+    Page image a.pdf_3.jpg is answered by the first file there is of a.pdf_3.md, a_3.mmd, a_3.md and
+    a.pdf_3.jpg.md: its last four letters are taken for its ending, and small letters are not capital ones. A
+    page without a file scores as an empty one.
+
+    TeX and Ghostscript render formulas for CDM; without them CDM and Overall are not scored. LaTeXML converts
+    tables written in LaTeX; without it they count as empty. `gravbench doctor` finds all three.
 
     Example: gravbench omnidoc --gt OmniDocBench.json --predictions out/ --by language --csv pages.csv
     """
