@@ -42,7 +42,10 @@ def omnidoc(
         Path | None, typer.Option("--markdown", help="Write the leaderboard row and the --by tables here.")
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", help="Write every metric of every page here, as CSV.")
+        Path | None,
+        typer.Option(
+            "--csv", help="Write every metric of every page here, as CSV; --by tables as NAME-by.csv."
+        ),
     ] = None,
     official: Annotated[
         Path | None, typer.Option("--official", help="Write the official program's result files here.")
@@ -87,22 +90,22 @@ def omnidoc(
 
     Example: gravbench omnidoc --gt OmniDocBench.json --predictions out/ --by language --csv pages.csv
     """
+    from gravbench.cli.omnidoc_output import print_report, write_result, write_tables
     from gravbench.cli.omnidoc_report import (
         ScoreOptions,
+        check_places,
         draw_matches,
         parsed_where,
-        print_report,
         refuse_method,
         refuse_pictures,
         refuse_too_many_errors,
         run_scoring,
-        write_result,
-        write_tables,
     )
     from gravbench.omnidocbench.result_cache import default_cache_dir
     from gravbench.options import parse_error_limit
 
     refuse_method(match)
+    check_places(markdown, csv)
     refuse_pictures(cdm_images, no_cdm=no_cdm)
     limit = parse_error_limit(max_errors)
     if out is not None:
@@ -121,6 +124,7 @@ def omnidoc(
         tuple(pages or ()),
         parsed_where(where or ()),
         match=match,
+        by=tuple(by or ()),
         latex_cache=(cache or default_cache_dir().parent) / "latexml",
     )
     document = run_scoring(options, cdm=None if no_cdm else cdm, quiet=False)
@@ -155,7 +159,7 @@ def verify_scorer(
     Tree distances of small tables are checked against apted and zss as well. Exits 1 on any difference. A
     folder of the first may hold one of the second, named olmocr.
     """
-    from gravbench.cli.omnidoc_report import print_verification
+    from gravbench.cli.omnidoc_output import print_verification
     from gravbench.olmocr.verification import holds_olmocr_results, verify_olmocr
     from gravbench.omnidocbench.verification import default_tools, verify
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.table import Table
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -20,27 +18,16 @@ if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm.rows import Cdm
     from gravbench.omnidocbench.cdm.score import CdmResult
     from gravbench.options import ErrorLimit
-    from gravbench.recorded_results import KindReport
 
-from gravbench.cli.output import write_output
 from gravbench.errors import NotComparableError, UsageError
-from gravbench.omnidocbench.document import SUMMARY_METRICS, build_document, encode
+from gravbench.omnidocbench.document import build_document
 from gravbench.omnidocbench.evaluation import CdmPair, evaluate
 from gravbench.omnidocbench.ground_truth import chosen_pages, read_annotations, read_pages
-from gravbench.omnidocbench.page_metrics import FORMULA, FORMULA_CDM, METRICS
+from gravbench.omnidocbench.page_metrics import FORMULA_CDM
 from gravbench.omnidocbench.page_scorer import ScorerSetup
 from gravbench.omnidocbench.page_scores import rendered_signature, unavailable
 from gravbench.omnidocbench.quick_match import MATCH_METHODS, QUICK_MATCH
 from gravbench.omnidocbench.result_file import PageFacts, page_records
-from gravbench.omnidocbench.result_tables import (
-    ResultTable,
-    as_csv,
-    as_markdown,
-    leaderboard,
-    official_files,
-    page_table,
-    tables_by,
-)
 from gravbench.scorers.contract import Note
 from gravbench.store.files import make_folder
 from gravbench.suites.manifest import PageSet, load_suite
@@ -48,8 +35,6 @@ from gravbench.suites.page_folder import entry_digest, flat_attributes, name_of_
 
 LINES_FROM = 50
 """Shorter stages print no line."""
-NAMES_SHOWN = 3
-NOTES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +47,8 @@ class ScoreOptions:
     globs: Sequence[str] = ()
     where: Mapping[str, str] = field(default_factory=dict)
     match: str = QUICK_MATCH
+    by: Sequence[str] = ()
+    """Attributes that tables will be asked by: refused before scoring where nothing has them."""
     latex_cache: Path | None = None
     """Where LaTeX tables that were converted are kept."""
 
@@ -75,6 +62,7 @@ def run_scoring(
     """
     annotations = chosen_pages(read_annotations(options.gt), globs=options.globs, where=options.where)
     pages = read_pages(annotations, source=str(options.gt))
+    refuse_unknown_attributes(annotations, options.by)
     if callable(cdm):
         needed = any(page.owns_formula or page.formulas for page in pages)
         cdm = cdm() if needed else None
@@ -113,6 +101,24 @@ def run_scoring(
     ]
     document["page_records"] = page_records(evaluation, facts, unrendered=unrendered)
     return document
+
+
+def refuse_unknown_attributes(annotations: Sequence[Mapping[str, Any]], by: Sequence[str]) -> None:
+    """`UsageError` for an attribute that no page and no element of the ground truth has."""
+    known: dict[str, None] = {}
+    for entry in annotations if by else ():
+        for attributes in (entry["page_info"].get("page_attribute"), *_of_elements(entry)):
+            known |= dict.fromkeys(attributes if isinstance(attributes, dict) else ())
+    for attribute in by:
+        if attribute not in known:
+            raise UsageError(
+                f"--by {attribute}: no page and no element has this attribute",
+                hint=f"Attributes of this ground truth: {', '.join(known) or 'none'}.",
+            )
+
+
+def _of_elements(entry: Mapping[str, Any]) -> Iterator[Any]:
+    return (block.get("attribute") for block in entry.get("layout_dets", ()))
 
 
 def _nothing(pairs: Sequence[CdmPair]) -> list[CdmResult]:
@@ -172,15 +178,6 @@ def _release() -> PageSet:
     return pages
 
 
-def write_result(path: Path, document: Mapping[str, Any] | None) -> None:
-    """Write the result as JSON, whole or not at all. None only checks that the place can be written."""
-    write_output(path, None if document is None else encode(document))
-
-
-def _shown(value: float | None, factor: float = 1.0) -> str:
-    return "not scored" if value is None else f"{value * factor:.3f}"
-
-
 def parsed_where(pairs: Sequence[str]) -> dict[str, str]:
     """NAME=VALUE pairs of --where."""
     for pair in pairs:
@@ -238,166 +235,9 @@ def refuse_too_many_errors(document: Mapping[str, Any], limit: ErrorLimit) -> No
         )
 
 
-def write_tables(
-    document: Mapping[str, Any],
-    *,
-    by: Sequence[str],
-    markdown: Path | None,
-    csv: Path | None,
-    official: Path | None,
-    name: str,
-) -> list[ResultTable]:
-    """Write what was asked for; the tables by attribute, to be shown."""
-    tables = [table for attribute in by for table in tables_by(document, attribute)]
-    row = leaderboard(document, name=name)
-    try:
-        if markdown is not None:
-            markdown.write_text("\n".join(map(as_markdown, [row, *tables])), encoding="utf-8")
-        if csv is not None:
-            csv.write_text(as_csv(page_table(document)), encoding="utf-8")
-        if official is not None:
-            official.mkdir(parents=True, exist_ok=True)
-            for file, content in official_files(document, name=name).items():
-                (official / file).write_bytes(encode(content))
-    except OSError as error:
-        raise UsageError(
-            f"{error.filename}: cannot be written: {error.strerror}", hint="Name a place you may write to."
-        ) from error
-    return tables
-
-
-def print_report(document: Mapping[str, Any], tables: Sequence[ResultTable] = ()) -> None:
-    """One table of the leaderboard parts and `tables`, then what a reader must know about them."""
-    console = Console()
-    summary = document["summary"]
-    console.print(report_title(document), markup=False, highlight=False, soft_wrap=True, style="bold")
-    table = Table()
-    for name, justify in (("part", "left"), ("value", "right"), ("better", "left"), ("pages", "right")):
-        table.add_column(name, justify="right" if justify == "right" else "left")
-    found = {metric.name: metric for metric in METRICS}
-    for name, _, _, factor in SUMMARY_METRICS:
-        part, metric = summary["metrics"][name], found[name]
-        pages = part["page_denominator"]
-        table.add_row(
-            metric.label, _shown(part["raw"], factor), metric.direction, "-" if pages is None else str(pages)
-        )
-    formula = document["display_formula"]["all"]["Edit_dist"].get("ALL_page_avg")
-    edit = formula if isinstance(formula, float) else None
-    denominator = document["page_denominators"]["display_formula"]["Edit_dist"]
-    table.add_row(found[FORMULA].label, _shown(edit), found[FORMULA].direction, str(denominator))
-    console.print(table)
-    for extra in tables:
-        shown = Table(title=extra.title, title_justify="left")
-        for number, heading in enumerate(extra.columns):
-            shown.add_column(heading, justify="right" if number else "left")
-        for row in extra.rows:
-            shown.add_row(*row)
-        console.print(shown)
-    for line in report_notes(document):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def report_title(document: Mapping[str, Any]) -> str:
-    """Whose score it is: the release's name, with its page count, stands there for the whole of it alone."""
-    return f"{document['data']['label']}, scored end to end"
-
-
-def report_notes(document: Mapping[str, Any]) -> list[str]:
-    """Overall or what it lacks; missing pages, crashes, unconverted tables, clock limits, surplus."""
-    summary = document["summary"]
-    if summary["overall_missing"]:
-        notes = [f"No Overall: {', '.join(summary['overall_missing'])} missing."]
-    else:
-        exact, board = summary["overall_notebook"], summary["overall_leaderboard"]
-        notes = [f"Overall {exact:.4f} unrounded, {board:.3f} from rounded parts as on the leaderboard."]
-    method = document["scorer"]["match_method"]
-    if method != QUICK_MATCH:
-        notes.append(f"Matched by {method}: not comparable with published numbers.")
-    notes += _cdm_notes(document.get("cdm"))
-    notes += missing_notes(document)
-    latex = document["latex_tables"]
-    if latex["unconverted"]:
-        notes.append(
-            f"{latex['unconverted']} of {latex['in_predictions']} LaTeX tables could not be converted and "
-            "count as empty."
-        )
-    notes += [_note_line(note) for note in document["notes"][:NOTES_SHOWN]]
-    if len(document["notes"]) > NOTES_SHOWN:
-        notes.append(f"... and {len(document['notes']) - NOTES_SHOWN} more such notes in the JSON (notes).")
-    if document["clock_limits"]:
-        notes.append(
-            f"{len(document['clock_limits'])} places where the official time limits could have changed the "
-            "result; see clock_limits."
-        )
-    surplus = document["surplus"].values()
-    predicted = sum(page["predicted_chars"] for page in surplus)
-    free = sum(page["surplus_chars"] for page in surplus)
-    if predicted:
-        notes.append(
-            f"Surplus: {free / predicted:.1%} of predicted characters match nothing (not in the score)."
-        )
-    return notes
-
-
-def missing_notes(document: Mapping[str, Any]) -> list[str]:
-    """Pages without a prediction and files without a page: the first three by name, and what may be meant."""
-    missing, unused = document["pages_without_prediction"], document["unused_files"]
-    notes = []
-    if missing:
-        nearest = document["nearest_files"]
-        first = [
-            f"{page} (nearest file: {nearest[page]})" if page in nearest else page
-            for page in missing[:NAMES_SHOWN]
-        ]
-        notes.append(
-            f"{len(missing)} of {document['pages']} pages have no prediction and count as empty: "
-            f"{_and_more(first, len(missing))}."
-        )
-    if unused:
-        notes.append(
-            f"{len(unused)} files belong to no page and are not used: "
-            f"{_and_more(unused[:NAMES_SHOWN], len(unused))}."
-        )
-    return notes
-
-
-def _and_more(first: Sequence[str], total: int) -> str:
-    more = f" and {total - len(first)} more" if total > len(first) else ""
-    return ", ".join(first) + more
-
-
-def _note_line(note: Mapping[str, Any]) -> str:
-    value = f" is {note['value']:.3f}" if "value" in note else ""
-    step = f" {note['next_step']}" if note.get("next_step") else ""
-    return f"{note['page']}, {note['element']}{value}: {note['reason']}.{step}"
-
-
-def _cdm_notes(cdm: Mapping[str, Any] | None) -> list[str]:
-    """Why CDM is missing and what to install, or how many formulas did not render."""
-    if cdm is None:
-        return []
-    if not cdm["available"]:
-        return [f"CDM is not scored: {cdm['reason']}. {cdm['hint']}"]
-    failed = cdm["failed"]
-    return [f"{len(failed)} formulas show nothing on one side."] if failed else []
-
-
-def print_verification(reports: Mapping[str, KindReport], *, as_json: bool) -> None:
-    """Passed, failed and not run per kind, then the first mismatches."""
-    if as_json:
-        record = {kind: report.to_record() for kind, report in reports.items()}
-        sys.stdout.write(json.dumps({"schema": "gravbench.verify-scorer/1", "kinds": record}) + "\n")
-        return
-    console = Console()
-    table = Table(title="scorer against recorded official results", title_justify="left")
-    table.add_column("kind")
-    for name in ("passed", "failed", "not run"):
-        table.add_column(name, justify="right")
-    for kind, report in reports.items():
-        table.add_row(kind, str(report.passed), str(report.failed), str(report.not_run))
-    console.print(table)
-    for kind, report in reports.items():
-        lines = [f"{kind}: not run: {reason}" for reason in report.reasons]
-        lines += [f"{kind}: {line}" for line in report.mismatches]
-        for line in lines:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+def check_places(*files: Path | None) -> None:
+    """`UsageError` before any work where one of the files could not be written."""
+    for file in files:
+        if file is not None and (file.is_dir() or not file.parent.is_dir()):
+            what = "is a folder" if file.is_dir() else f"no folder {file.parent}"
+            raise UsageError(f"{file}: cannot be written: {what}", hint="Name a file in a folder there is.")

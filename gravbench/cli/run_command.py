@@ -180,7 +180,8 @@ def give_back(run_dir: Path, *, format: str, out: Path | None) -> int:
 def _official_results(run: RunDirectory, folders: Sequence[Path], result: Path) -> list[Path]:
     """The result files of the official program for each arm, by its rules; nothing where the pages of the run
     are not OmniDocBench's, as its annotation file says."""
-    from gravbench.cli.omnidoc_report import ScoreOptions, run_scoring, write_tables
+    from gravbench.cli.omnidoc_output import write_tables
+    from gravbench.cli.omnidoc_report import ScoreOptions, run_scoring
 
     data = run.manifest().protocol.get("data")
     folder = Path(str(data.get("folder"))) if isinstance(data, dict) else None

@@ -27,13 +27,21 @@ PAGE_COLUMNS = (
 _ELEMENT_NAMES = {"text_block": "text blocks", "display_formula": "formulas", "table": "tables"}
 
 
+Cell = str | int | float | None
+
+
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """A title, headings, and rows of ready text."""
+    """A title, headings, and rows; `None` where there is nothing of a kind."""
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def text(self) -> list[list[str]]:
+        """The rows as people read them: four decimals, a dash for nothing."""
+        return [[_shown(cell) for cell in row] for row in self.rows]
 
 
 def attributes_of_result(document: Mapping[str, Any]) -> list[str]:
@@ -64,11 +72,8 @@ def _tables_by(document: Mapping[str, Any], attribute: str) -> Iterator[ResultTa
         tuple(
             (
                 label.removeprefix(f"{attribute}: "),
-                str(pages),
-                *(
-                    _shown(_page_mean(document, element, metric, label))
-                    for _, element, metric in PAGE_COLUMNS
-                ),
+                pages,
+                *(_page_mean(document, element, metric, label) for _, element, metric in PAGE_COLUMNS),
             )
             for label, pages in sorted(labels.items())
         ),
@@ -83,8 +88,8 @@ def _tables_by(document: Mapping[str, Any], attribute: str) -> Iterator[ResultTa
             tuple(
                 (
                     label.removeprefix(f"{attribute}: "),
-                    str(group["sample_count"][label]),
-                    *(_shown(group[metric].get(label)) for metric in metrics),
+                    group["sample_count"][label],
+                    *(group[metric].get(label) for metric in metrics),
                 )
                 for label in sorted(own)
             ),
@@ -100,8 +105,20 @@ def _page_mean(document: Mapping[str, Any], element: str, metric: str, label: st
     return value if isinstance(value, float | int) else None
 
 
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def _shown(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+
+
+def long_table(tables: Sequence[ResultTable]) -> ResultTable:
+    """Tables of several attributes as one: a row for each value and metric, so that columns are the same."""
+    rows: list[tuple[Cell, ...]] = []
+    for table in tables:
+        attribute, of, *metrics = table.columns
+        for value, count, *means in table.rows:
+            rows += [(of, attribute, value, count, m, x) for m, x in zip(metrics, means, strict=True)]
+    return ResultTable("by attribute", ("of", "attribute", "value", "count", "metric", "mean"), tuple(rows))
 
 
 def page_table(document: Mapping[str, Any]) -> ResultTable:
@@ -111,8 +128,7 @@ def page_table(document: Mapping[str, Any]) -> ResultTable:
         "pages",
         ("page", *names),
         tuple(
-            (page, *("" if values.get(name) is None else repr(values[name]) for name in names))
-            for page, values in document["page_values"].items()
+            (page, *(values.get(name) for name in names)) for page, values in document["page_values"].items()
         ),
     )
 
@@ -133,7 +149,7 @@ def leaderboard(document: Mapping[str, Any], *, name: str) -> ResultTable:
 def as_markdown(table: ResultTable) -> str:
     """The table as a Markdown pipe table under its title."""
     lines = [f"## {table.title}", "", _pipe_row(table.columns), _pipe_row(["---"] * len(table.columns))]
-    return "\n".join([*lines, *(_pipe_row(row) for row in table.rows), ""])
+    return "\n".join([*lines, *map(_pipe_row, table.text), ""])
 
 
 def _pipe_row(cells: Sequence[str]) -> str:
@@ -141,9 +157,10 @@ def _pipe_row(cells: Sequence[str]) -> str:
 
 
 def as_csv(table: ResultTable) -> str:
-    """Headings and rows, comma separated; the title is left out."""
+    """Headings and rows, comma separated, numbers in full; the title is left out."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([table.columns, *table.rows])
+    cells = ([repr(cell) if isinstance(cell, float) else cell for cell in row] for row in table.rows)
+    csv.writer(out, lineterminator="\n").writerows([table.columns, *cells])
     return out.getvalue()
 
 

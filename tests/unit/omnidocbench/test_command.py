@@ -10,7 +10,8 @@ import pytest
 from omnidoc_cases import GOLDEN
 from omnidoc_support import block, page_object, write_benchmark
 
-from gravbench.cli.omnidoc_report import ScoreOptions, report_notes, report_title, run_scoring, write_result
+from gravbench.cli.omnidoc_output import report_notes, report_title, write_result
+from gravbench.cli.omnidoc_report import ScoreOptions, run_scoring
 from gravbench.errors import DataError, UsageError
 from gravbench.omnidocbench.document import encode
 from gravbench.omnidocbench.evaluation import locate, names_tried, score_pages

@@ -13,7 +13,8 @@ from omnidoc_support import block, page_object, write_benchmark
 from typer.testing import CliRunner
 
 from gravbench.cli.app import build_app
-from gravbench.cli.omnidoc_report import ScoreOptions, report_notes, run_scoring
+from gravbench.cli.omnidoc_output import report_notes
+from gravbench.cli.omnidoc_report import ScoreOptions, run_scoring
 from gravbench.errors import UsageError
 from gravbench.omnidocbench import evaluation
 from gravbench.omnidocbench.result_tables import (
@@ -49,15 +50,50 @@ def scored(folder: Path, **options: Any) -> dict[str, Any]:
 def test_a_table_by_a_page_attribute_holds_the_official_label_means(tmp_path: Path) -> None:
     document = scored(tmp_path)
     table = tables_by(document, "language")[0]
-    assert [row[:3] for row in table.rows] == [("english", "2", "0.5000"), ("german", "1", "0.0000")]
-    assert tables_by(document, "special_issue")[0].rows[1][:2] == ("watermark", "1")
+    assert [row[:3] for row in table.rows] == [("english", 2, 0.5), ("german", 1, 0.0)]
+    assert tables_by(document, "special_issue")[0].rows[1][:2] == ("watermark", 1)
     assert as_markdown(table).splitlines()[4].startswith("| english | 2 | 0.5000 |")
 
 
 def test_a_table_by_an_attribute_of_tables_counts_tables(tmp_path: Path) -> None:
     table = tables_by(scored(tmp_path), "line")[0]
-    assert table.rows[0][:2] == ("full_line", "1")
-    assert table.rows[0][table.columns.index("TEDS")] == "1.0000"
+    assert table.rows[0][:2] == ("full_line", 1)
+    assert table.text[0][table.columns.index("TEDS")] == "1.0000"
+
+
+def test_tables_of_several_attributes_are_one_csv_with_full_numbers(tmp_path: Path) -> None:
+    found = omnidoc(
+        tmp_path, PREDICTIONS, "--by", "language", "--by", "line", "--csv", str(tmp_path / "p.csv")
+    )
+    assert found.exit_code == 0
+    rows = list(csv.DictReader((tmp_path / "p-by.csv").open(encoding="utf-8")))
+    values = {(r["of"], r["attribute"], r["value"], r["metric"]): (r["count"], r["mean"]) for r in rows}
+    assert values["pages", "language", "english", "text edit"] == ("2", "0.5")
+    assert values["pages", "language", "german", "TEDS"] == ("1", "")
+    assert values["tables", "line", "full_line", "TEDS"] == ("1", "1.0")
+
+
+def test_what_cannot_be_shown_or_written_is_refused_before_scoring(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    for words in (
+        ("--by", "langauge"),
+        ("--csv", str(tmp_path / "no" / "p.csv")),
+        ("--markdown", str(tmp_path)),
+    ):
+        found = omnidoc(tmp_path, PREDICTIONS, *words, "--out", str(out))
+        assert getattr(found.exception, "exit_code", found.exit_code) == 2
+        assert not out.exists()
+
+
+def test_long_values_and_numbers_are_shown_whole(tmp_path: Path) -> None:
+    value = "a source with a rather long name of its own"
+    page = page_object([block("text_block", TEXT, 1)], "page_1.png", data_source=value)
+    gt, pred = write_benchmark(tmp_path, [page], {"page_1.md": TEXT[:-3]})
+    words = ["omnidoc", "--gt", str(gt), "--predictions", str(pred), "--by", "data_source"]
+    said = CliRunner().invoke(build_app(), words).output
+    assert "…" not in said
+    assert "0.0" in said
+    assert all(word in said for word in value.split())
 
 
 def test_an_unknown_attribute_names_the_known_ones(tmp_path: Path) -> None:

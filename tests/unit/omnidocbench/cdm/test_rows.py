@@ -10,7 +10,8 @@ from cdm_support import golden_cases
 from system_packages import needs_tex
 
 from gravbench.cli.doctor_command import check_cdm
-from gravbench.cli.omnidoc_report import ScoreOptions, report_notes, run_scoring
+from gravbench.cli.omnidoc_output import report_notes
+from gravbench.cli.omnidoc_report import ScoreOptions, run_scoring
 from gravbench.omnidocbench.cdm.rows import Cdm, find_cdm, spelling_of
 from gravbench.omnidocbench.cdm.score import CdmToolStatus
 from gravbench.omnidocbench.ground_truth import read_annotations
