@@ -38,6 +38,7 @@ def formula_tree_score(gt: str, pred: str) -> FormulaTreeScore:
     if len(gt) + len(pred) > MAX_CHARS:
         return FormulaTreeScore(None, reason=f"longer than {MAX_CHARS} characters")
     labels: dict[str, int] = {}
+    gt, pred = strip_math_delimiters(gt), strip_math_delimiters(pred)
     first = _flatten(parse_latex_tree(gt), labels)
     second = first if gt == pred else _flatten(parse_latex_tree(pred), labels)
     nodes_gt, nodes_pred = len(first.labels) - 1, len(second.labels) - 1

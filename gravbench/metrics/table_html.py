@@ -103,8 +103,32 @@ def normalize_html_table(source: str) -> str:
     """
     if "<table" not in source.replace(" ", "").replace("'", '"'):
         return ""
+    if (normal := normal_table(source)) is not None:
+        return normal
     rewritten = _rewritten(source)
     return "" if rewritten is None else _finish(rewritten)
+
+
+# A table of nothing but cells that are in normal form already; blanks with a line end may stand between tags.
+_GAP = r"(?:[ \t]*\n[ \t\n]*)?"
+_WORD = r"[!-#%'-;=?-\[\]-~\u4e00-\u9fa5]++"
+_NORMAL_TABLE = re.compile(
+    rf"<table(?: border=\"[0-9]*\")? ?>{_GAP}(?P<rows>(?:<tr>{_GAP}"
+    rf"(?:<td(?: colspan=\"[0-9]*\")?(?: rowspan=\"[0-9]*\")?>(?!-<)(?:{_WORD}(?: {_WORD})*+)?</td>{_GAP})*+"
+    rf"</tr>{_GAP})*+)</table>"
+)
+
+
+_GAPS = re.compile(r">[ \t\n]+")
+
+
+def normal_table(source: str) -> str | None:
+    """The normal form of a table that is in it but for gaps between tags, as most are; None for any other."""
+    found = _NORMAL_TABLE.fullmatch(source)
+    if found is None:
+        return None
+    rows = found["rows"]
+    return _OPEN + (_GAPS.sub(">", rows) if "\n" in rows else rows) + _CLOSE
 
 
 def _rewritten(source: str) -> str | None:

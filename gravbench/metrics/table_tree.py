@@ -58,6 +58,39 @@ class TagCodes:
         return code
 
 
+_INK = r"[^<&\s\0-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]++"
+_CELL = rf'<td(?: colspan="(\d{{1,4}})")?(?: rowspan="(\d{{1,4}})")?>((?:{_INK}(?: {_INK})*+)?)</td>'
+_PLAIN_CELL = re.compile(_CELL, re.ASCII)
+_PLAIN_TABLE = re.compile(
+    rf'<html><body><table border="1" >((?:<tr>(?:{_CELL})++</tr>)++)</table></body></html>', re.ASCII
+)
+_MAX_PLAIN_CHARS = 1_000_000
+"""Longer sources meet limits of the parser."""
+
+
+def plain_tree(source: str) -> TableTree | None:
+    """The tree of a table in normal form that is nothing but rows of cells of text; None for any other.
+
+    What `build_tree` makes of `find_table`, without a parser.
+    """
+    found = _PLAIN_TABLE.fullmatch(source) if len(source) <= _MAX_PLAIN_CHARS else None
+    if found is None:
+        return None
+    labels: list[NodeLabel] = []
+    leftmost: list[int] = []
+    row_label = NodeLabel("tr")
+    for row in found[1].split("</tr>")[:-1]:
+        first = len(labels)
+        for colspan, rowspan, content in _PLAIN_CELL.findall(row):
+            leftmost.append(len(labels))
+            labels.append(NodeLabel("td", int(colspan or 1), int(rowspan or 1), content))
+        leftmost.append(first)
+        labels.append(row_label)
+    leftmost.append(0)
+    labels.append(NodeLabel("table"))
+    return TableTree(tuple(labels), tuple(leftmost), len(labels) - 1)
+
+
 def find_table(source: str) -> lxml_html.HtmlElement | None:
     """The first `body/table` of `source`, or `None`; raises lxml's ParserError on an empty document."""
     parser = lxml_html.HTMLParser(remove_comments=True, remove_pis=True)

@@ -16,7 +16,7 @@ from lxml.etree import ParserError
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from gravbench.metrics.table_tree import NodeLabel, TableTree, TagCodes, build_tree, find_table
+from gravbench.metrics.table_tree import NodeLabel, TableTree, TagCodes, build_tree, find_table, plain_tree
 from gravbench.metrics.tree_distance import Floats, LabelledTree, aligned_distance, tree_distance
 
 # Budgets count work, never time. The official scorer gives a pair 120 s for both scores and then 0; its
@@ -55,15 +55,18 @@ def teds_pair(gt: str, pred: str) -> TedsResult:
         return TedsResult(0.0, 0.0, "NodeBudget", may_have_timed_out=True)
     codes = TagCodes()
     try:
-        table_pred = find_table(pred)
-        table_gt = table_pred if gt == pred else find_table(gt)
-        if table_pred is None or table_gt is None:
-            return TedsResult(0.0, 0.0)
-        tree_pred = build_tree(table_pred, codes)
-        tree_gt = tree_pred if gt == pred else build_tree(table_gt, codes)
+        tree_pred = _tree(pred, codes)
+        tree_gt = tree_pred if gt == pred else _tree(gt, codes)
     except (ParserError, ValueError) as error:
         return TedsResult(0.0, 0.0, raises=type(error).__name__)
-    return _score_trees(tree_gt, tree_pred)
+    return TedsResult(0.0, 0.0) if tree_pred is None or tree_gt is None else _score_trees(tree_gt, tree_pred)
+
+
+def _tree(source: str, codes: TagCodes) -> TableTree | None:
+    if (plain := plain_tree(source)) is not None:
+        return plain
+    table = find_table(source)
+    return None if table is None else build_tree(table, codes)
 
 
 def _score_trees(gt: TableTree, pred: TableTree) -> TedsResult:

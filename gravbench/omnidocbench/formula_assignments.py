@@ -54,6 +54,8 @@ def in_pool_order(pool: Sequence[Predicted]) -> list[Predicted]:
 
 def with_logic_rewritten(pool: Sequence[Predicted]) -> tuple[list[Predicted], int]:
     """The pool with statement-listing `cases` as arrays, and how many changed; sources stay as they were."""
+    if not any("\\begin{cases}" in p.item.content for p in pool):
+        return list(pool), 0
     rewritten = [replace(p, item=replace(p.item, content=rewrite_logic_cases(p.item.content))) for p in pool]
     changed = sum(a.item.content != b.item.content for a, b in zip(pool, rewritten, strict=True))
     return rewritten, changed

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from omnidoc_cases import cases, golden
 
 from gravbench.metrics.table_html import (
+    _finish,
+    normal_table,
     normalize_cell_text,
     normalize_html_table,
     normalize_plain_table,
@@ -29,6 +33,33 @@ def test_any_markup_reads_as_the_pinned_beautifulsoup_reads_it() -> None:
                 normalize_html_table(case["html"])
         else:
             assert normalize_html_table(case["html"]) == case["normal"], case["html"]
+
+
+texts = st.lists(st.sampled_from([*"a1-–中 ($:&;", "²", "\\alpha", "<b>"]), max_size=4).map("".join)
+gaps = st.sampled_from(["", "", "\n", " \n\t", " "])
+openings = st.sampled_from(
+    ["<td>", '<td colspan="2">', '<td colspan="1" rowspan="3">', "<th>", '<td class="x">']
+)
+
+
+@given(st.lists(st.lists(st.tuples(openings, texts, gaps), max_size=3), max_size=3), gaps)
+def test_a_table_in_normal_form_but_for_its_gaps_is_left_alone(
+    rows: list[list[tuple[str, str, str]]], gap: str
+) -> None:
+    cells = ["".join(f"{td}{text}</{td[1:3]}>{space}" for td, text, space in row) for row in rows]
+    source = f"<table>{gap}" + "".join(f"<tr>{gap}{row}</tr>{gap}" for row in cells) + "</table>"
+    normal = normal_table(source)
+    rewritten = rewrite_markup(source, normalize_cell_text)
+    assert rewritten is not None
+    assert normal is None or normal == _finish(rewritten)
+
+
+def test_most_tables_are_in_normal_form_but_for_their_gaps() -> None:
+    source = '<table>\n<tr><td>a-b c</td><td colspan="2"></td></tr>\n  <tr><td>中文</td></tr></table>'
+    rows = '<tr><td>a-b c</td><td colspan="2"></td></tr><tr><td>中文</td></tr>'
+    assert normal_table(source) == OPEN + rows + CLOSE
+    for cell in ("-", "$x$", "a  b", " a", "a&b", "（", "\\pm"):
+        assert normal_table(f"<table><tr><td>{cell}</td></tr></table>") is None
 
 
 def test_the_short_way_gives_what_the_long_way_gives() -> None:

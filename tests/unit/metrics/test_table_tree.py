@@ -2,9 +2,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnidoc_cases import golden
+from hypothesis import given
+from hypothesis import strategies as st
+from omnidoc_cases import cases, golden
 
-from gravbench.metrics.table_tree import TagCodes, build_tree, find_table, is_instruction, repair_html
+from gravbench.metrics.table_tree import (
+    TagCodes,
+    build_tree,
+    find_table,
+    is_instruction,
+    plain_tree,
+    repair_html,
+)
 
 
 def as_list(element: Any, *, root: bool = True) -> list[Any]:
@@ -65,3 +74,22 @@ def test_a_processing_instruction_is_a_token_of_its_cell_but_no_node_of_the_deno
     content = tree.labels[0].content
     assert [character if character.isascii() else "#" for character in content] == list("a#q?#b")
     assert tree.n_nodes == 2
+
+
+texts = st.text(alphabet="ab >'\"名²]\u3000\x7f\U00100000-;", max_size=4)
+openings = st.sampled_from(["<td>", '<td colspan="2">', '<td rowspan="0">', '<td colspan="x">', "<th>"])
+
+
+@given(st.lists(st.lists(st.tuples(openings, texts), max_size=3), max_size=3))
+def test_rows_of_plain_cells_make_the_tree_that_the_parser_makes(rows: list[list[tuple[str, str]]]) -> None:
+    body = "".join(f"<tr>{''.join(f'{td}{text}</td>' for td, text in row)}</tr>" for row in rows)
+    source = f'<html><body><table border="1" >{body}</table></body></html>'
+    plain = plain_tree(source)
+    assert plain is None or plain == build_tree(find_table(source), TagCodes())
+
+
+def test_half_of_the_official_tables_are_plain() -> None:
+    norms = [case["expected"][side] for case in cases("table_teds") for side in ("norm_gt", "norm_pred")]
+    plain = [(plain_tree(norm), norm) for norm in norms if norm]
+    assert sum(tree is not None for tree, _ in plain) * 2 > len(plain)
+    assert all(tree is None or tree == build_tree(find_table(norm), TagCodes()) for tree, norm in plain)
