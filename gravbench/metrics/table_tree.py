@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html.entities import name2codepoint
+from typing import TYPE_CHECKING
 
-from lxml import etree
-from lxml import html as lxml_html
+if TYPE_CHECKING:
+    from lxml import html as lxml_html
 
 INSTRUCTION = "gravbench-instruction"
 """Element that stands for a processing instruction: a node and a token, but none of `n_nodes`."""
@@ -93,6 +94,8 @@ def plain_tree(source: str) -> TableTree | None:
 
 def find_table(source: str) -> lxml_html.HtmlElement | None:
     """The first `body/table` of `source`, or `None`; raises lxml's ParserError on an empty document."""
+    from lxml import html as lxml_html  # here: plain tables need no parser
+
     parser = lxml_html.HTMLParser(remove_comments=True, remove_pis=True)
     document = lxml_html.fromstring(repair_html(source), parser=parser)
     tables = document.findall("body/table")
@@ -101,6 +104,8 @@ def find_table(source: str) -> lxml_html.HtmlElement | None:
 
 def build_tree(table: lxml_html.HtmlElement, codes: TagCodes) -> TableTree:
     """Postorder arrays of `table`; raises ValueError for a span that is not an integer, as officially."""
+    from lxml import etree
+
     labels: list[NodeLabel] = []
     leftmost: list[int] = []
     # (element, postorder index at which its subtree began); an element is pushed again to be closed.

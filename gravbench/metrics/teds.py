@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from lxml.etree import ParserError
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
@@ -57,15 +56,26 @@ def teds_pair(gt: str, pred: str) -> TedsResult:
     try:
         tree_pred = _tree(pred, codes)
         tree_gt = tree_pred if gt == pred else _tree(gt, codes)
-    except (ParserError, ValueError) as error:
+    except _NothingToParseError:
+        return TedsResult(0.0, 0.0, raises="ParserError")
+    except ValueError as error:
         return TedsResult(0.0, 0.0, raises=type(error).__name__)
     return TedsResult(0.0, 0.0) if tree_pred is None or tree_gt is None else _score_trees(tree_gt, tree_pred)
+
+
+class _NothingToParseError(Exception):
+    """lxml's ParserError."""
 
 
 def _tree(source: str, codes: TagCodes) -> TableTree | None:
     if (plain := plain_tree(source)) is not None:
         return plain
-    table = find_table(source)
+    from lxml.etree import ParserError
+
+    try:
+        table = find_table(source)
+    except ParserError as error:
+        raise _NothingToParseError from error
     return None if table is None else build_tree(table, codes)
 
 
