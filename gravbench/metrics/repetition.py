@@ -22,6 +22,7 @@ LONG_WORD_CHARS = 32
 MIN_COVERED_CHARS = 16
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _TOKEN = re.compile(r"[^\W_\u4e00-\u9fff]+|[^\s\-|:=_*#`~<>]")
+_ASCII_TOKEN = re.compile(r"[A-Za-z0-9]+|[^\s\-|:=_*#`~<>]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def _tokens(text: str) -> list[str]:
 
     Rules of Markdown (dashes, bars, hashes and the like) are no tokens.
     """
-    tokens: list[str] = _TOKEN.findall(text)
+    tokens: list[str] = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
     if max(map(len, tokens), default=0) > LONG_WORD_CHARS:
         short = (token if len(token) <= LONG_WORD_CHARS else tuple(token) for token in tokens)
         tokens = [part for token in short for part in ((token,) if isinstance(token, str) else token)]

@@ -345,7 +345,9 @@ def extract_items(markdown: str, converters: Converters) -> dict[str, list[Item]
         items += _rescue(alternative.strip(), start, end, "image_formula")
     text = blanked(markdown, [(start, end) for start, end, _ in images])
     text = _without_fences(text)
-    text = re.sub(r" {4,}", "    ", re.sub(r"_{4,}", "____", text))
+    for run in ("____", "    "):
+        if run in text:
+            text = re.sub(re.escape(run[0]) + "{4,}", run, text)
     for tag in ("<html>", "</html>", "<body>", "</body>"):
         text = text.replace(tag, "")
     text = _without_description_math(text)
