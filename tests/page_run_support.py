@@ -9,7 +9,7 @@ from page_support import entry, page_suite, write_folder
 from run_support import FakeBackend, QuietProgress
 
 from gravbench.options import RunOptions
-from gravbench.pages.layouts.ground_truth import GroundTruthLayout
+from gravbench.pages.layouts import GroundTruthLayout
 from gravbench.protocols import Backend
 from gravbench.runner.run import Outcome, run
 from gravbench.suites.data import OpenedSuite, Selection, open_suite

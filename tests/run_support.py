@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import gravbench
-from gravbench.analysis.clockless import clockless_lines
 from gravbench.arms import is_ar
 from gravbench.options import RunOptions
 from gravbench.protocols import BackendInfo
@@ -27,6 +26,7 @@ from gravbench.records import (
     Times,
     Trace,
 )
+from gravbench.runner.export import clockless_lines
 from gravbench.runner.run import Outcome, run
 from gravbench.runner.session import Progress
 from gravbench.store.rundir import RunDirectory, finished_pairs

@@ -21,8 +21,7 @@ from gravbench.analysis.bootstrap import CONFIDENCE, Design, Floats, Interval, S
 from gravbench.analysis.loaded import ElementSums
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
-from gravbench.scorers.contract import Metric
-from gravbench.scorers.registry import metric_table
+from gravbench.scorers.contract import Metric, metric_table
 from gravbench.store.schema import ScoreRecord
 
 EXACT_CHANGED = 12

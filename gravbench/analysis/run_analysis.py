@@ -15,7 +15,6 @@ from gravbench.analysis.counters import (
     tokens_in_forwards,
     tokens_in_rounds,
 )
-from gravbench.analysis.drift import Drift, Steadiness, measure_drift, measure_steadiness
 from gravbench.analysis.groups import Group, groups
 from gravbench.analysis.identity import TAU_FLOAT32, Audit, audit, is_identical
 from gravbench.analysis.loaded import (
@@ -31,11 +30,15 @@ from gravbench.analysis.loaded import (
 )
 from gravbench.analysis.quality import QualityDifference, element_differences, quality_differences
 from gravbench.analysis.speed import (
+    Drift,
     OutlierRow,
     SpeedEstimate,
+    Steadiness,
     TimeOf,
     decode_ns,
     estimate_speedup,
+    measure_drift,
+    measure_steadiness,
     outliers,
     request_ns,
     share_notes,

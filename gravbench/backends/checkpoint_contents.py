@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gravbench.errors import EngineError
-from gravbench.printable import shortened
+from gravbench.errors import EngineError, shortened
 
 if TYPE_CHECKING:
     import torch

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gravbench.errors import EngineError
-from gravbench.printable import shortened
+from gravbench.errors import EngineError, shortened
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?$")
 PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")

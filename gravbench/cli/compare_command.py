@@ -19,13 +19,12 @@ from gravbench.analysis.comparison import (
     compare_one,
     compare_runs,
 )
-from gravbench.analysis.drift import MIN_PAIRS
 from gravbench.analysis.identity import Audit
 from gravbench.analysis.loaded import IMPORTED, LoadedRun, named, note_lines
 from gravbench.analysis.quality import QualityDifference, is_composite, label_of
 from gravbench.analysis.results import are_results, load_results
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis
-from gravbench.analysis.speed import SpeedEstimate
+from gravbench.analysis.speed import MIN_PAIRS, SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import print_json, print_tables, rich_table, say_error
 from gravbench.cli.report_page import check_page, write_page

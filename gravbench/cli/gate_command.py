@@ -38,8 +38,7 @@ from gravbench.gate.verdict import (
 )
 from gravbench.options import RunOptions, options_of
 from gravbench.reporting.tables import NONE, Cell, Table, arm, table
-from gravbench.runner.pages import data_document, references_sha
-from gravbench.runner.samples import open_suite_data
+from gravbench.runner.samples import data_document, open_suite_data, references_sha
 from gravbench.store.files import disk_error, make_folder, write_atomic
 from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import GenRecord, ScoreRecord, canonical_json

@@ -15,7 +15,7 @@ from gravbench.errors import NotComparableError
 from gravbench.options import RunOptions, parse_error_limit
 from gravbench.provenance import capture
 from gravbench.runner.foreign_predictions import read_predictions
-from gravbench.runner.importing import import_arm
+from gravbench.runner.imported_runs import import_arm
 from gravbench.runner.samples import check_drift, open_suite_data
 from gravbench.suites.manifest import load_suite
 

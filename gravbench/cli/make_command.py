@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from gravbench.cli.output import print_json, print_line
-from gravbench.errors import UsageError
-from gravbench.printable import printable
+from gravbench.errors import UsageError, printable
 from gravbench.records import TASKS, Task
 from gravbench.store.schema import canonical_json
 from gravbench.suites.own_crops import LEFT_OUT, MadeSuite, Making, make_suite

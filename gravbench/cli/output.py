@@ -25,8 +25,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from gravbench.errors import UsageError
-from gravbench.printable import printable
+from gravbench.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from gravbench.reporting.tables import Cell

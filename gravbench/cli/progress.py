@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from gravbench.printable import printable
+from gravbench.errors import printable
 from gravbench.runner.session import Progress as ProgressProtocol
 
 PLAIN_EVERY_S = 15.0

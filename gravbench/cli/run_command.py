@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 
-from gravbench.analysis.clockless import clockless_lines
 from gravbench.analysis.curve import Curve, curve_of, swept_strategies
 from gravbench.analysis.summary import Summary, summary_json
 from gravbench.arms import MAX_BATCH, is_ar
@@ -27,7 +26,7 @@ from gravbench.reporting.breakdown import tie_sentence, ties_of
 from gravbench.reporting.definitions import counter_words
 from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, table
 from gravbench.runner.engine import as_arms, open_engine
-from gravbench.runner.exporting import FORMATS
+from gravbench.runner.export import FORMATS, clockless_lines
 from gravbench.runner.forecast import Forecast, Seconds, forecast
 from gravbench.runner.run import Outcome, rescore, run
 from gravbench.runner.samples import open_suite_data, samples_of_run

@@ -13,7 +13,7 @@ from gravbench.analysis.loaded import LoadedRun, facts_of, load_run
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import ReferenceArm
-from gravbench.pages.region_crop import cut_region, open_page
+from gravbench.pages.reader import cut_region, open_page
 from gravbench.pages.regions import PageSample, Region
 from gravbench.protocols import Referee
 from gravbench.records import Request

@@ -13,15 +13,13 @@ from rich.text import Text
 
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.progress import make_progress
-from gravbench.errors import DataError
-from gravbench.printable import printable
+from gravbench.errors import DataError, printable
 from gravbench.records import TASKS
 from gravbench.store.schema import canonical_json
 from gravbench.suites.data import data_folder
-from gravbench.suites.download import fetch_pages
 from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite, suite_digest
 from gravbench.suites.samples import Sample
-from gravbench.suites.status import FoundData, Verification, find_data, verify_suite
+from gravbench.suites.status import FoundData, Verification, fetch_pages, find_data, verify_suite
 
 
 def list_all(*, as_json: bool) -> int:

@@ -12,12 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gravbench.errors import DataError, NotComparableError
+from gravbench.errors import DataError, NotComparableError, printable
 from gravbench.omnidocbench.evaluation import Evaluation, read_prediction
 from gravbench.omnidocbench.lines import Row
 from gravbench.omnidocbench.page_metrics import FORMULA, FORMULA_CDM, TEDS, TEDS_S, TEXT, row_labels
 from gravbench.omnidocbench.page_scores import scores_of
-from gravbench.printable import printable
 from gravbench.records import Record
 from gravbench.scorers.contract import Note
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import Field
 
-from gravbench.errors import DataError
-from gravbench.printable import has_controls
+from gravbench.errors import DataError, has_controls
 from gravbench.records import Point, Record, Task
 from gravbench.store.schema import LayoutInfo
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from gravbench.analysis.bootstrap import METHOD, MIN_FREEDOM
 from gravbench.analysis.comparison import comparability_problems, compare_one, compare_runs
 from gravbench.analysis.counters import at_acceptance_floor, hides_rounds, summarise_counters
-from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import LoadedRun, data_caution, note_lines, run_data
 from gravbench.analysis.quality import quality_levels
 from gravbench.analysis.run_analysis import GROUP_RESAMPLES, AnalysisOptions, ArmAnalysis, RunAnalysis
-from gravbench.analysis.speed import timed_rows
+from gravbench.analysis.speed import cost_per_forward, timed_rows
 from gravbench.analysis.stages import stage_sums, whole_ns
 from gravbench.arms import AR, is_ar, parse_arm, speed_base
 from gravbench.errors import GravbenchError

@@ -16,10 +16,9 @@ from typing import Any
 
 from pydantic import ConfigDict, ValidationError, model_validator
 
-from gravbench.errors import DataError, UsageError
+from gravbench.errors import DataError, UsageError, printable, shortened
 from gravbench.imaging import read_bounded
 from gravbench.omnidocbench.evaluation import read_prediction
-from gravbench.printable import printable, shortened
 from gravbench.records import Counters, Record, StopReason, Times
 from gravbench.suites.samples import contained_path, describe_fault
 from gravbench.suites.truth_tables import ARCHIVES

@@ -33,7 +33,8 @@ from gravbench.runner.folder import (
     run_name,
     writable_root,
 )
-from gravbench.runner.pages import (
+from gravbench.runner.plan import CropReader, SampleReader, order_plan
+from gravbench.runner.samples import (
     OpenLayout,
     PageSetup,
     data_document,
@@ -41,8 +42,6 @@ from gravbench.runner.pages import (
     page_setup,
     references_sha,
 )
-from gravbench.runner.plan import order_plan
-from gravbench.runner.readers import CropReader, SampleReader
 from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import ScorerSet, open_scorers

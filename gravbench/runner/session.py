@@ -17,8 +17,7 @@ from gravbench.errors import GravbenchError
 from gravbench.pages.reader import Reading
 from gravbench.records import Piece, SampleTask
 from gravbench.runner.folder import Claim
-from gravbench.runner.plan import planned_groups, stands_alone
-from gravbench.runner.readers import Answering, SampleReader
+from gravbench.runner.plan import Answering, SampleReader, planned_groups, stands_alone
 from gravbench.scorers.contract import Sample
 from gravbench.store.rundir import EventLog, PairKey, complete_pairs, is_failed, next_attempts, write_markdown
 from gravbench.store.schema import (

@@ -1,17 +1,22 @@
-"""What a scorer is, and what a metric says about itself.
+"""What a scorer is, what a metric says about itself, and scorers by name.
 
 A metric's label, direction, range, definition and signature stand in one place, its row in the table of its
-scorer. Terminal, JSON and report read them there; nothing reads them out of a name.
+scorer. Terminal, JSON and report read them there; nothing reads them out of a name. A scorer's name
+stands for `module:attribute`, a class without arguments, whose module is imported when it is asked for.
 """
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from gravbench.errors import UsageError
 from gravbench.records import Record, SampleTask
+from gravbench.registry import Registry
 
 Direction = Literal["lower", "higher"]
 Unit = Literal["ratio", "points"]
@@ -182,3 +187,53 @@ class Scorer(ABC):
                 values.setdefault(score.metric, []).append(score.value)
         own = {metric.name for metric in self.metrics}
         return {name: sum(column) / len(column) for name, column in sorted(values.items()) if name in own}
+
+
+SCORERS = Registry(
+    "gravbench.scorers",
+    {
+        "crops": "gravbench.scorers.crops:CropScorer",
+        "crops-quick": "gravbench.scorers.crops:QuickCropScorer",
+        "markdown-pages": "gravbench.omnidocbench.page_scores:MarkdownPageScorer",
+        "omnidocbench-1.6": "gravbench.omnidocbench.page_scores:OmniDocBenchScorer",
+    },
+)
+"""Each is a class that is made without arguments."""
+
+
+def open_scorer(name: str) -> Scorer:
+    """The scorer of that name; `UsageError` where there is none, or what is there is no scorer."""
+    if name not in SCORERS:
+        near = difflib.get_close_matches(name, SCORERS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known scorers: {', '.join(SCORERS)}"
+        raise UsageError(f"unknown scorer {name!r}", hint=hint)
+    made = SCORERS.load(name)()
+    if not isinstance(made, Scorer) or made.name != name:
+        raise UsageError(
+            f"scorer {name!r}: {SCORERS[name]} is no gravbench.scorers.contract.Scorer of that name",
+            hint="Correct the entry point of the package that offers it.",
+        )
+    return made
+
+
+def metric_table() -> dict[str, Metric]:
+    """Every metric of every scorer here, by name, in the order of the scorers' tables.
+
+    A scorer of another package that does not load is left out with a warning: its fault is nobody else's.
+    """
+    table: dict[str, Metric] = {}
+    for name in SCORERS:
+        try:
+            scorer = open_scorer(name)
+        except UsageError as error:
+            if SCORERS.is_own(name):
+                raise
+            warnings.warn(f"{error.message}; its metrics have no labels here", stacklevel=2)
+            continue
+        for metric in scorer.metrics:
+            if table.setdefault(metric.name, metric) != metric:
+                raise UsageError(
+                    f"scorer {name!r}: metric {metric.name!r} is another scorer's already",
+                    hint="Give the metric a name of its own.",
+                )
+    return table

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gravbench.metrics.edit_distance import edit_distance
-from gravbench.metrics.error_rates import CHAINS, character_error_rate, word_error_rate
+from gravbench.metrics.edit_distance import CHAINS, character_error_rate, edit_distance, word_error_rate
 from gravbench.metrics.formula_tree import formula_tree_score
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.table_markup import RefusedMarkupError

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from gravbench.errors import DataError, NotComparableError
 from gravbench.records import SampleTask
-from gravbench.scorers.contract import Answer, Metric, Sample, Score, Scored, Scorer
-from gravbench.scorers.registry import open_scorer
+from gravbench.scorers.contract import Answer, Metric, Sample, Score, Scored, Scorer, open_scorer
 from gravbench.store.schema import GenRecord, ScoreRecord
 
 Key = tuple[str, tuple[tuple[str, bool], ...]]

@@ -16,7 +16,7 @@ from gravbench.imaging import read_bounded
 from gravbench.records import TASKS, Record, Task
 from gravbench.registry import Registry
 from gravbench.resources import data_root
-from gravbench.scorers.registry import SCORERS
+from gravbench.scorers.contract import SCORERS
 from gravbench.store.schema import sha256_of
 from gravbench.suites.samples import Sample, contained_path, describe_fault, read_samples
 

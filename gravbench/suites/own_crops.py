@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gravbench.errors import DataError, UsageError
+from gravbench.errors import DataError, UsageError, has_controls, printable, shortened
 from gravbench.imaging import bytes_digest, decode_image, read_bounded
 from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.table_markup import RefusedMarkupError
-from gravbench.printable import has_controls, printable, shortened
 from gravbench.records import TASKS, SampleTask, Task
-from gravbench.scorers.registry import open_scorer
+from gravbench.scorers.contract import open_scorer
 from gravbench.store.files import disk_error, make_folder, refuse_file, write_atomic
 from gravbench.suites.manifest import is_suite
 from gravbench.suites.page_crops import reference_of_formula

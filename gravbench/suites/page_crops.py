@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gravbench.errors import DataError
+from gravbench.errors import DataError, printable
 from gravbench.imaging import bytes_digest
-from gravbench.pages.region_crop import cut_region, open_page
+from gravbench.pages.reader import cut_region, open_page
 from gravbench.pages.regions import AnnotatedRegion, PageSample, annotated_regions, page_scale, scaled
-from gravbench.printable import printable
 from gravbench.records import Task
 from gravbench.store.files import disk_error
 from gravbench.suites.manifest import Suite

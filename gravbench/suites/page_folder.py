@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gravbench.errors import DataError
+from gravbench.errors import DataError, has_controls, printable, shortened
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
 from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
 from gravbench.pages.regions import PageSample
-from gravbench.printable import has_controls, printable, shortened
 from gravbench.suites.manifest import PageSet
 from gravbench.suites.samples import contained_path
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from gravbench.errors import DataError
+from gravbench.errors import DataError, has_controls, shortened
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
-from gravbench.printable import has_controls, shortened
 from gravbench.records import Record, Task
 
 MAX_ANNOTATION_BYTES = 256 * 1024 * 1024

@@ -12,7 +12,7 @@ from run_support import child_environment
 
 from gravbench.errors import DataError, UsageError
 from gravbench.registry import Registry
-from gravbench.scorers.registry import SCORERS, metric_table, open_scorer
+from gravbench.scorers.contract import SCORERS, metric_table, open_scorer
 from gravbench.suites.manifest import list_suites, load_suite
 
 SHIPPED = Path(__file__).resolve().parents[2] / "suites" / "data" / "crops-mini"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.printable import has_controls, printable, shortened
+from gravbench.errors import has_controls, printable, shortened
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from run_support import gen_record, rounds_of, with_trace
 from verdict_support import share_with_interval
 
 from gravbench.analysis.bootstrap import Floats
-from gravbench.analysis.drift import measure_drift, measure_steadiness, steadiness_of
 from gravbench.analysis.loaded import Unit
+from gravbench.analysis.speed import measure_drift, measure_steadiness, steadiness_of
 from gravbench.analysis.stages import amdahl, cost_model
 from gravbench.records import Counters, Times, Trace
 from gravbench.store.schema import GenRecord

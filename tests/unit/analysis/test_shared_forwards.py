@@ -9,10 +9,9 @@ from report_support import record_of
 from run_support import with_times
 
 from gravbench.analysis.bootstrap import independent
-from gravbench.analysis.drift import cost_per_forward
 from gravbench.analysis.loaded import Unit
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
-from gravbench.analysis.speed import Speedup, decode_ns, shared_groups, speedup, time_design
+from gravbench.analysis.speed import Speedup, cost_per_forward, decode_ns, shared_groups, speedup, time_design
 from gravbench.store.schema import GenRecord
 
 

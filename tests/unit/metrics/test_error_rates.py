@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.metrics.error_rates import CHAINS, character_error_rate, normalised, word_error_rate
+from gravbench.metrics.edit_distance import CHAINS, character_error_rate, normalised, word_error_rate
 
 
 def slow_distance(a: Sequence[str], b: Sequence[str]) -> int:

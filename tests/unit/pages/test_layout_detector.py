@@ -9,14 +9,14 @@ from page_support import entry
 from PIL import Image
 
 from gravbench.errors import EngineError
-from gravbench.pages.layouts.detector import (
+from gravbench.pages.detector import (
     Detection,
     DetectorLayout,
     DetectorRules,
     detections,
     iou,
     keep_best,
-    open_layout,
+    open_detector,
     pixels_of,
     reading_ranks,
 )
@@ -111,14 +111,14 @@ def test_checkpoint_in_the_real_format_gives_regions_on_the_page(checkpoint: Pat
 
 def test_folder_without_the_model_is_one_clear_message(tmp_path: Path, checkpoint: Path) -> None:
     with pytest.raises(EngineError, match=r"has no config\.json, expected") as caught:
-        open_layout(str(tmp_path), device="cpu", threads=1)
+        open_detector(str(tmp_path), device="cpu", threads=1)
     assert "--layout-model" in (caught.value.hint or "")
     (tmp_path / "config.json").write_text('{"model_type": "glm_ocr"}')
     with pytest.raises(EngineError, match="model_type is 'glm_ocr', expected 'pp_doclayout_v3'"):
-        open_layout(str(tmp_path), device="cpu", threads=1)
+        open_detector(str(tmp_path), device="cpu", threads=1)
     (tmp_path / "config.json").write_text((checkpoint / "config.json").read_text())
     with pytest.raises(EngineError, match="does not load"):
-        open_layout(str(tmp_path), device="cpu", threads=1)
+        open_detector(str(tmp_path), device="cpu", threads=1)
 
 
 def test_pixels_are_resized_without_antialiasing_to_whole_levels() -> None:

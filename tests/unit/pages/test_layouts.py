@@ -4,8 +4,8 @@ from PIL import Image, ImageDraw
 
 from gravbench.errors import DataError, UsageError
 from gravbench.pages.layouts import LAYOUTS, check_layout, open_layout
-from gravbench.pages.layouts.whitespace import WhitespaceLayout
 from gravbench.pages.regions import PageSample
+from gravbench.pages.whitespace import WhitespaceLayout
 
 
 def sample(page: dict[str, object]) -> PageSample:

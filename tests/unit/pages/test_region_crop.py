@@ -2,7 +2,7 @@ import pytest
 from PIL import Image
 
 from gravbench.errors import DataError
-from gravbench.pages.region_crop import background_of, cut_region
+from gravbench.pages.reader import background_of, cut_region
 from gravbench.pages.regions import Region
 
 

@@ -12,10 +12,10 @@ from page_run_support import many, opened, run_pages
 from page_support import det, entry, write_folder
 from run_support import FakeBackend, spoken
 
-from gravbench.analysis.clockless import clockless_lines
 from gravbench.errors import DataError, EngineError, UsageError
 from gravbench.pages.regions import PageSample
 from gravbench.records import DecodeConfig, Generation, Request, joined_rounds
+from gravbench.runner.export import clockless_lines
 from gravbench.runner.run import rescore
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord

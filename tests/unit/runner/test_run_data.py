@@ -26,7 +26,7 @@ from gravbench.gate.policy import load_policy
 from gravbench.gate.reference import load_reference
 from gravbench.gate.verdict import junit_xml, step_summary
 from gravbench.options import RunOptions
-from gravbench.pages.layouts.ground_truth import GroundTruthLayout
+from gravbench.pages.layouts import GroundTruthLayout
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.html import render_report
 from gravbench.runner import samples as run_samples

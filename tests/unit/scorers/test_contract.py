@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.errors import UsageError
-from gravbench.scorers.contract import Metric
-from gravbench.scorers.registry import metric_table, open_scorer
+from gravbench.scorers.contract import Metric, metric_table, open_scorer
 from gravbench.suites.manifest import list_suites
 
 TABLE = metric_table()

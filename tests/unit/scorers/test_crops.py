@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gravbench.scorers.contract import Answer
+from gravbench.scorers.contract import Answer, open_scorer
 from gravbench.scorers.crops import crop_ned, crop_teds
-from gravbench.scorers.registry import open_scorer
 
 ONE = "<table><tr><td>abcd</td></tr></table>"
 

@@ -5,9 +5,8 @@ import pytest
 from page_support import det, entry, page_suite, write_folder
 
 from gravbench.errors import DataError, UsageError
-from gravbench.suites.download import fetch_pages
 from gravbench.suites.manifest import PageSet, Suite, load_suite
-from gravbench.suites.status import verify_suite
+from gravbench.suites.status import fetch_pages, verify_suite
 
 
 def fetchable(folder: Path) -> Suite:

@@ -10,8 +10,7 @@ from PIL import Image
 from gravbench.cli.app import run_command_line
 from gravbench.errors import DataError
 from gravbench.omnidocbench.page_metrics import MARKDOWN_METRICS, METRICS
-from gravbench.scorers.contract import Answer
-from gravbench.scorers.registry import open_scorer
+from gravbench.scorers.contract import Answer, open_scorer
 from gravbench.suites.data import Selection, open_folder
 from gravbench.suites.manifest import load_suite
 from gravbench.suites.own_crops import MadeSuite, Making

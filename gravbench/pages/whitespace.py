@@ -162,7 +162,7 @@ def _widest_gap(filled: Mask) -> tuple[int, int]:
     return int(gaps[widest]), int(places[widest]) + 1 + int(gaps[widest]) // 2
 
 
-def open_layout(model: str | None, *, device: str, threads: int) -> WhitespaceLayout:  # noqa: ARG001
+def open_whitespace(model: str | None, *, device: str, threads: int) -> WhitespaceLayout:  # noqa: ARG001
     """No weights, no device."""
     refuse_model(NAME, model)
     return WhitespaceLayout()

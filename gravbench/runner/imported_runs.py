@@ -22,8 +22,8 @@ from gravbench.protocols import BackendInfo
 from gravbench.records import Piece, Task, Times, Trace
 from gravbench.runner.folder import run_name
 from gravbench.runner.foreign_predictions import ForeignAnswer, ForeignPredictions
-from gravbench.runner.pages import data_document
 from gravbench.runner.run import suite_fields, write_results
+from gravbench.runner.samples import data_document
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import open_scorers
 from gravbench.store.files import RunLock, make_folder, refuse_file, write_atomic

@@ -19,9 +19,8 @@ from PIL import Image
 from gravbench.backends.checkpoint_contents import refuse_unlike_tensors
 from gravbench.backends.hub import resolve_model
 from gravbench.backends.quiet import quiet_transformers
-from gravbench.errors import EngineError
+from gravbench.errors import EngineError, shortened
 from gravbench.pages.regions import PageSample, Region
-from gravbench.printable import shortened
 from gravbench.store.schema import LayoutInfo
 
 NAME = "pp-doclayout-v3"
@@ -242,7 +241,7 @@ def _input_size(path: Path) -> tuple[int, int]:
     return height, width
 
 
-def open_layout(model: str | None, *, device: str, threads: int) -> DetectorLayout:
+def open_detector(model: str | None, *, device: str, threads: int) -> DetectorLayout:
     """`model` is a checkpoint folder or hub id; by default the published one."""
     try:
         return DetectorLayout(resolve_model(model or DEFAULT_MODEL), device=device, threads=threads)
