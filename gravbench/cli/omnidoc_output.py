@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gravbench.recorded_results import KindReport
 
 from gravbench.cli.output import print_tables, write_output
-from gravbench.errors import UsageError
+from gravbench.errors import UsageError, printable
 from gravbench.omnidocbench.document import SUMMARY_METRICS, encode
 from gravbench.omnidocbench.page_metrics import FORMULA, METRICS
 from gravbench.omnidocbench.quick_match import QUICK_MATCH
@@ -31,7 +31,6 @@ from gravbench.omnidocbench.result_tables import (
     page_table,
     tables_by,
 )
-from gravbench.printable import printable
 
 NAMES_SHOWN = 3
 NOTES_SHOWN = 10
