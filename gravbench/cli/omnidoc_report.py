@@ -27,11 +27,11 @@ from gravbench.omnidocbench.page_metrics import FORMULA_CDM
 from gravbench.omnidocbench.page_scorer import ScorerSetup
 from gravbench.omnidocbench.page_scores import rendered_signature, unavailable
 from gravbench.omnidocbench.quick_match import MATCH_METHODS, QUICK_MATCH
-from gravbench.omnidocbench.result_file import PageFacts, page_records
+from gravbench.omnidocbench.result_file import PageFacts, page_records, reference_digest
 from gravbench.scorers.contract import Note
 from gravbench.store.files import make_folder
 from gravbench.suites.manifest import PageSet, load_suite
-from gravbench.suites.page_folder import entry_digest, flat_attributes, name_of_copy
+from gravbench.suites.page_folder import flat_attributes, name_of_copy
 
 LINES_FROM = 50
 """Shorter stages print no line."""
@@ -96,7 +96,7 @@ def run_scoring(
         else:
             unrendered = unavailable(cdm)
     facts = [
-        PageFacts(attributes=flat_attributes(entry), reference_sha256=entry_digest(entry))
+        PageFacts(attributes=flat_attributes(entry), reference_sha256=reference_digest(entry))
         for entry in annotations
     ]
     document["page_records"] = page_records(evaluation, facts, unrendered=unrendered)

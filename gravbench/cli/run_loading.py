@@ -13,6 +13,7 @@ from gravbench.analysis.loaded import LoadedRun, facts_of, load_run
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import ReferenceArm
+from gravbench.omnidocbench.result_file import reference_digest
 from gravbench.pages.reader import cut_region, open_page
 from gravbench.pages.regions import PageSample, Region
 from gravbench.protocols import Referee
@@ -21,7 +22,7 @@ from gravbench.resources import data_root
 from gravbench.runner.samples import samples_of_run
 from gravbench.suites.data import AnySample
 from gravbench.suites.manifest import Suite, load_suite, suite_digest
-from gravbench.suites.page_folder import entry_digest, read_page_folder
+from gravbench.suites.page_folder import read_page_folder
 
 ROOT = "reference_outputs"
 
@@ -154,7 +155,7 @@ def pages_of_results(run: LoadedRun, data: Path | None) -> tuple[PageSample, ...
     for unit in run.units:
         page = found.get(unit.sample_id)
         digest = next(iter(unit.records.values())).input_sha
-        if page is None or entry_digest(page.entry) != digest:
+        if page is None or reference_digest(page.entry) != digest:
             what = "not there" if page is None else "annotated otherwise than when it was scored"
             raise NotComparableError(
                 f"--data {data}: {unit.sample_id} is {what}", hint="Name the folder that was scored against."

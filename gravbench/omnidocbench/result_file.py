@@ -19,6 +19,7 @@ from gravbench.omnidocbench.page_metrics import FORMULA, FORMULA_CDM, TEDS, TEDS
 from gravbench.omnidocbench.page_scores import scores_of
 from gravbench.records import Record
 from gravbench.scorers.contract import Note
+from gravbench.store.schema import sha256_of, sha256_text
 
 SCHEMA = "gravbench.omnidoc/2"
 MAX_RESULT_BYTES = 4 * 1024 * 1024 * 1024
@@ -61,6 +62,14 @@ class PageRecord(Record):
     fault: str | None = None
     scores: tuple[PageScore, ...]
     elements: Sums
+
+
+def reference_digest(entry: Mapping[str, Any]) -> str:
+    """Digest of a page's annotation, whatever its formatting."""
+    try:
+        return sha256_of(entry)
+    except TypeError:  # half a surrogate pair, or a number beyond 64 bits
+        return sha256_text(json.dumps(entry, sort_keys=True))
 
 
 def page_records(
