@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -175,22 +176,30 @@ def build_document(evaluation: Evaluation, *, inputs: Mapping[str, str]) -> dict
 
 def encode(document: Mapping[str, Any]) -> bytes:
     """UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, as `\\ud800` escapes."""
-    return _written(document, 0) + b"\n"
+    written = io.BytesIO()  # one buffer: a list of the pieces took 380 MB more for 42 MB of text
+    written.writelines(_pieces(document, 0))
+    written.write(b"\n")
+    return written.getvalue()
 
 
 _LEVELS = 3
 """Lists and objects down to this level have a line for each member; below, a row or a value is one line."""
 
 
-def _written(value: Any, level: int) -> bytes:
+def _pieces(value: Any, level: int) -> Iterator[bytes]:
     if level == _LEVELS or not value or not isinstance(value, Mapping | list):
-        return _one_line(value)
+        yield _one_line(value)
+        return
     margin = b"\n" + b" " * (level + 1)
-    if isinstance(value, list):
-        members = [_written(member, level + 1) for member in value]
-        return b"[" + margin + (b"," + margin).join(members) + margin[:-1] + b"]"
-    members = [_one_line(name) + b": " + _written(member, level + 1) for name, member in value.items()]
-    return b"{" + margin + (b"," + margin).join(members) + margin[:-1] + b"}"
+    opening, closing = (b"[", b"]") if isinstance(value, list) else (b"{", b"}")
+    for number, member in enumerate(value):
+        yield b"," + margin if number else opening + margin
+        if isinstance(value, list):
+            yield from _pieces(member, level + 1)
+        else:
+            yield _one_line(member) + b": "
+            yield from _pieces(value[member], level + 1)
+    yield margin[:-1] + closing
 
 
 def _one_line(value: Any) -> bytes:

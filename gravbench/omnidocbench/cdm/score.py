@@ -5,6 +5,7 @@ Every distinct coloured source is rendered once, however many pairs or runs ask 
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from gravbench.omnidocbench.cdm.tools import (
 from gravbench.omnidocbench.formula_text import cdm_spelling
 from gravbench.omnidocbench.result_cache import DEFAULT_MAX_BYTES, Cache, digest_key
 
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 RECIPE = "2"
 """Raised whenever a score or a rendering can change; part of every cache key and of the signature."""
 CHUNK = 400
@@ -268,7 +270,7 @@ def side_of(formula: str) -> Side:
     painted = tokenised.painted
     if painted is None:
         return Side(tokenised, None, f"brackets cannot be resolved ({tokenised.problem})")
-    if any("\ud800" <= char <= "\udfff" for char in painted.body):
+    if _HALF_PAIR.search(painted.body):
         return Side(tokenised, None, "half a surrogate pair, which no file can hold")
     source = Source(painted.body, tokenised.template, len(painted.tokens), painted.colours)
     return Side(tokenised, source)
