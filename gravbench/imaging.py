@@ -11,11 +11,12 @@ import struct
 import warnings
 import zlib
 from pathlib import Path
-
-import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from typing import TYPE_CHECKING
 
 from gravbench.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_PIXELS = 50_000_000
@@ -36,8 +37,8 @@ _DECODE_FAULTS = (
     MemoryError,
     struct.error,
     zlib.error,
-    Image.DecompressionBombError,
 )
+"""Besides `DecompressionBombError`; the library itself is loaded with the first image."""
 
 _FOREIGN = (
     (b"%PDF-", "a PDF", "Render its pages, for example with `pdftoppm -r 150 -png FILE.pdf page`."),
@@ -130,6 +131,8 @@ def decode_preview(
 def _decoded(
     data: bytes, name: str, side: int | None, max_pixels: int, annotated: tuple[float, float] | None
 ) -> tuple[Image.Image, tuple[int, int]]:
+    from PIL import Image
+
     try:
         opened = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as fault:
@@ -158,7 +161,7 @@ def _decoded(
         opened.load()
         image = _as_grey_or_rgb(_upright(opened) if turns else opened, name)
         return image, upright if turns else (width, height)
-    except _DECODE_FAULTS as fault:
+    except (*_DECODE_FAULTS, Image.DecompressionBombError) as fault:
         raise DataError(
             f"{name}: {opened.format} image of {width} x {height} does not decode: {fault}",
             hint="restore the file from its source",
@@ -180,14 +183,18 @@ def _unreadable(data: bytes, name: str) -> DataError:
 
 def _upright(image: Image.Image) -> Image.Image:
     """`image` turned as its EXIF orientation says."""
+    from PIL import Image, ImageOps
+
     try:
         return ImageOps.exif_transpose(image)
-    except _DECODE_FAULTS:  # a damaged EXIF block says nothing
+    except (*_DECODE_FAULTS, Image.DecompressionBombError):  # a damaged EXIF block says nothing
         return image
 
 
 def _upright_size(image: Image.Image) -> tuple[int, int]:
     """Width and height that `image` has when it is turned; nothing is decoded."""
+    from PIL import ExifTags
+
     with contextlib.suppress(*_DECODE_FAULTS):
         if image.getexif().get(ExifTags.Base.Orientation) in _LYING:
             return image.height, image.width
@@ -196,8 +203,10 @@ def _upright_size(image: Image.Image) -> tuple[int, int]:
 
 def _stated_size(data: bytes, name: str) -> str:
     """`W x H pixels` as the header says, of an image that the library refuses to open for its size."""
+    from PIL import Image
+
     for form in FORMATS:
-        with contextlib.suppress(*_DECODE_FAULTS):
+        with contextlib.suppress(*_DECODE_FAULTS, Image.DecompressionBombError):
             width, height = Image.OPEN[form][0](io.BytesIO(data), name).size
             return f"{width} x {height} pixels"
     return "of more pixels than can be read"
@@ -209,11 +218,16 @@ def _as_grey_or_rgb(image: Image.Image, name: str) -> Image.Image:
     if image.mode == "1":
         return image.convert("L")
     if image.mode.startswith("I"):
+        import numpy as np
+        from PIL import Image
+
         values = np.asarray(image).astype(np.int64)
         return Image.fromarray(np.clip(values >> 8, 0, 255).astype(np.uint8))
     if image.mode == "F":
         raise DataError(f"{name}: floating-point image, expected 8 or 16 bits a channel")
     if image.has_transparency_data:
+        from PIL import Image
+
         clear = image.convert("RGBA")
         page = Image.new("RGBA", clear.size, "white")
         return Image.alpha_composite(page, clear).convert("RGB")

@@ -166,9 +166,10 @@ _CLOSES_RAW_TEXT = frozenset({"div", "td", "th", "tr", "thead", "tbody", "tfoot"
 # Read as plain text up to their end tags by newer parsers, as ordinary elements by the old one. Under
 # another name they stay ordinary; TEDS only asks whether two names are equal.
 _NEWLY_RAW = frozenset({"iframe", "noembed", "noframes", "noscript", "plaintext", "textarea", "title", "xmp"})
-# Tags and text that read the same everywhere; nearly all tables match and are left alone.
+# Tags and text that read the same everywhere; nearly all tables match and are left alone. Compiled by its
+# first use, as is the other large expression below.
 _NAME = rf"(?!(?:{'|'.join(sorted(_NEWLY_RAW.union(_RAW_TEXT)))})\b)[a-z][a-z0-9]{{0,20}}"
-_PLAIN = re.compile(
+_PLAIN = (
     rf"(?:[^<&\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\r]++"
     rf"|<{_NAME}(?: +[a-z]+=\"[^\"<&\0-\x1f\ud800-\udfff\ufffe\uffff]*\")* ?/?>|</{_NAME}>)*+"
 )
@@ -192,12 +193,12 @@ _REFERENCE = re.compile(
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _HIGH_SURROGATE = re.compile(r"[\ud800-\udbff]")
 _LOW_SURROGATE = re.compile(r"[\udc00-\udfff]")
-_INVALID = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INVALID = r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def repair_html(source: str) -> str:
     """`source` in a form with one reading."""
-    if _PLAIN.fullmatch(source):
+    if re.fullmatch(_PLAIN, source):
         return source
     source = _decodable(source)
     pieces: list[str] = []
@@ -250,7 +251,7 @@ def _before_nul(source: str, position: int) -> str:
 
 
 def _escape(text: str) -> str:
-    text = _INVALID.sub("", text)
+    text = re.sub(_INVALID, "", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
 
 
@@ -262,7 +263,7 @@ def _decode(match: re.Match[str]) -> str:
         return chr(code) if code and match["end"] else match.group()
     digits = match["hex"] if match["hex"] is not None else match["dec"]
     code = int(digits or "0", 16 if match["hex"] is not None else 10) if len(digits) < 4000 else 0x110000
-    return _INVALID.sub("", chr(code)) if code < 0x110000 else ""
+    return re.sub(_INVALID, "", chr(code)) if code < 0x110000 else ""
 
 
 def _reference(source: str, position: int) -> tuple[str, int]:
@@ -353,7 +354,7 @@ def _raw_text(source: str, position: int, opening: str, name: str) -> tuple[str,
         position = match.end()
     end = re.compile(f"</{name}", re.IGNORECASE).search(source, position)
     stop = end.start() if end else len(source)
-    return opening + _INVALID.sub("", source[position:stop].replace("\0", " ")), stop
+    return opening + re.sub(_INVALID, "", source[position:stop].replace("\0", " ")), stop
 
 
 def _attribute(source: str, position: int, attributes: dict[str, str | None]) -> int:

@@ -250,21 +250,21 @@ def split_rows(body: str, *, escaped_braces: bool = True) -> list[str]:
 
 _MATRICES = ("matrix", "bmatrix", "pmatrix", "vmatrix", "Vmatrix", "smallmatrix")
 _ANY_MATRIX = "|".join(_MATRICES)
-_STYLE = re.compile(r"\\(?:boldsymbol|mathbf|mathrm|mathit|mathsf|mathtt|textbf)\s*\{([^{}]+)\}")
-_DET = re.compile(r"\\operatorname\s*\{\s*det\s*\}")
-_EMPTY_SPEC = re.compile(r"\\begin\{array\}\s*\{\s*\}")
-_SINGLE_COLUMN = re.compile(r"^\s*\\begin\{array\}\s*\{\s*l\s*\}(?P<body>.*)\\end\{array\}\s*$", re.DOTALL)
-_ALIGNED_MATRIX = re.compile(
-    r"^\s*\\begin\{aligned\*?\}\s*&?\s*"
+# Few formulas hold a matrix: these are compiled by their first use.
+_STYLE = r"\\(?:boldsymbol|mathbf|mathrm|mathit|mathsf|mathtt|textbf)\s*\{([^{}]+)\}"
+_DET = r"\\operatorname\s*\{\s*det\s*\}"
+_EMPTY_SPEC = r"\\begin\{array\}\s*\{\s*\}"
+_SINGLE_COLUMN = r"(?s)^\s*\\begin\{array\}\s*\{\s*l\s*\}(?P<body>.*)\\end\{array\}\s*$"
+_ALIGNED_MATRIX = (
+    r"(?s)^\s*\\begin\{aligned\*?\}\s*&?\s*"
     rf"(?P<body>\\begin\{{(?:{_ANY_MATRIX})\}}.*?\\end\{{(?:{_ANY_MATRIX})\}})"
-    r"\s*(?:\\\\\s*)?\\end\{aligned\*?\}\s*$",
-    re.DOTALL,
+    r"\s*(?:\\\\\s*)?\\end\{aligned\*?\}\s*$"
 )
-_ARRAY = re.compile(r"\\begin\{array\}\s*\{(?P<spec>[^}]*)\}(?P<body>.*?)\\end\{array\}", re.DOTALL)
-_MATRIX = re.compile(rf"\\begin\{{(?P<env>{_ANY_MATRIX})\}}(?P<body>.*?)\\end\{{(?P=env)\}}", re.DOTALL)
-_BREAK_AT_START = re.compile(rf"(\\begin\{{(?:{_ANY_MATRIX})\}})\s*\\\\")
-_BREAK_AT_END = re.compile(rf"\\\\\s*(\\end\{{(?:{_ANY_MATRIX})\}})")
-_DOUBLE_SUBSCRIPT = re.compile(r"_\{_\{([^{}]+)\}\}")
+_ARRAY = r"(?s)\\begin\{array\}\s*\{(?P<spec>[^}]*)\}(?P<body>.*?)\\end\{array\}"
+_MATRIX = rf"(?s)\\begin\{{(?P<env>{_ANY_MATRIX})\}}(?P<body>.*?)\\end\{{(?P=env)\}}"
+_BREAK_AT_START = rf"(\\begin\{{(?:{_ANY_MATRIX})\}})\s*\\\\"
+_BREAK_AT_END = rf"\\\\\s*(\\end\{{(?:{_ANY_MATRIX})\}})"
+_DOUBLE_SUBSCRIPT = r"_\{_\{([^{}]+)\}\}"
 _PART_TOKEN = re.compile(r"\\begin\{[^}]*\}|\\end\{[^}]*\}|\\\\|[{}&]")
 
 
@@ -335,19 +335,19 @@ def _clean_matrix(match: re.Match[str]) -> str:
 def _without_styles(text: str) -> str:
     previous = None
     while text != previous:
-        previous, text = text, _STYLE.sub(r"\1", text)
-    return _DET.sub(r"\\det", text)
+        previous, text = text, re.sub(_STYLE, r"\1", text)
+    return re.sub(_DET, r"\\det", text)
 
 
 def _sanitized_fragment(text: str) -> str:
     text = _without_outer_braces(text)
-    text = _EMPTY_SPEC.sub(r"\\begin{array}{l}", text)
+    text = re.sub(_EMPTY_SPEC, r"\\begin{array}{l}", text)
     text = text.replace("\\dfrac", "\\frac")
-    text = _without_styles(_DOUBLE_SUBSCRIPT.sub(r"_{\1}", text))
-    text = _MATRIX.sub(_clean_matrix, _ARRAY.sub(_clean_array, text))
-    text = _BREAK_AT_START.sub(r"\1 ", text)
-    text = _BREAK_AT_END.sub(r" \1", text)
-    if aligned := _ALIGNED_MATRIX.match(text):
+    text = _without_styles(re.sub(_DOUBLE_SUBSCRIPT, r"_{\1}", text))
+    text = re.sub(_MATRIX, _clean_matrix, re.sub(_ARRAY, _clean_array, text))
+    text = re.sub(_BREAK_AT_START, r"\1 ", text)
+    text = re.sub(_BREAK_AT_END, r" \1", text)
+    if aligned := re.match(_ALIGNED_MATRIX, text):
         text = aligned["body"]
     return text.strip()
 
@@ -360,7 +360,7 @@ def sanitized_for_cdm(formula: str, truth: str = "") -> str:
     if not has_matrix_hint(formula) and not has_matrix_hint(strip_tags(truth)):
         return formula.strip()
     formula = _sanitized_fragment(formula)
-    if column := _SINGLE_COLUMN.match(formula):
+    if column := re.match(_SINGLE_COLUMN, formula):
         rows = [_sanitized_fragment(row) for row in split_rows(column["body"], escaped_braces=False)]
         if any(has_matrix_hint(row) for row in rows):
             formula = " \\qquad ".join(rows)
@@ -383,5 +383,5 @@ def matrix_variants(truth: str, prediction: str) -> MatrixVariants:
         return MatrixVariants(raw_truth, "")
     clean_truth = sanitized_for_cdm(raw_truth, raw_truth)
     alternative = sanitized_for_cdm(raw, clean_truth or raw_truth)
-    shown = clean_truth if _EMPTY_SPEC.search(raw_truth) else raw_truth
+    shown = clean_truth if re.search(_EMPTY_SPEC, raw_truth) else raw_truth
     return MatrixVariants(shown or raw_truth, alternative if alternative not in ("", raw) else "")
