@@ -2,7 +2,8 @@
 
 A component is a metric's mean over the samples it applies to; components have different samples, so their
 composite cannot be averaged per sample. Everything is kept as sums: value = sum(points) / sum(weights). A
-page's score is its part in an official average of pages, so every unit weighs 1 where it is scored.
+page's score is its part in an official average of pages, so a unit weighs 1 where it is scored, unless its
+score has a weight of its own (a page of tests weighs as many as it has).
 
     points    100 * value, or 100 * (1 - value) where lower is better: 100 is always best
     composite mean of text, table and formula points: OmniDocBench's Overall on pages, crops_overall on crops
@@ -21,7 +22,7 @@ from gravbench.analysis.bootstrap import CONFIDENCE, Design, Floats, Interval, S
 from gravbench.analysis.loaded import ElementSums
 from gravbench.errors import NotComparableError
 from gravbench.records import Record
-from gravbench.scorers.contract import Metric, metric_table
+from gravbench.scorers.contract import Metric, metric_table, weight_of
 from gravbench.store.schema import ScoreRecord
 
 EXACT_CHANGED = 12
@@ -236,7 +237,7 @@ def _side(parts: Sequence[Floats], *, points: int) -> Floats:
 
 
 def _columns(metric: str, base: UnitScores, own: UnitScores) -> Floats:
-    """Rows [n, 4] of one metric: base points, base weight, own points, own weight; weights are 0 or 1."""
+    """Rows [n, 4] of one metric: base points, base weight, own points, own weight; 0 where not scored."""
     rows = np.zeros((len(base), 4))
     for index, (a, b) in enumerate(zip(base, own, strict=True)):
         mine, theirs = _scored(metric, a), _scored(metric, b)
@@ -252,7 +253,8 @@ def _columns(metric: str, base: UnitScores, own: UnitScores) -> Floats:
                 raise _one_sided(f"sample {one.sample_id!r}", metric, a, b)
         for side, score in enumerate((mine, theirs)):
             if score is not None and score.value is not None:
-                rows[index, 2 * side : 2 * side + 2] = points(metric, score.value), 1.0
+                weight = weight_of(score)
+                rows[index, 2 * side : 2 * side + 2] = weight * points(metric, score.value), weight
     if rows[:, 1].any() != rows[:, 3].any():
         raise _one_sided("all samples", metric, list(chain(*base)), list(chain(*own)))
     return rows
@@ -332,5 +334,6 @@ def _level_columns(metric: str, scores: Sequence[Sequence[ScoreRecord]]) -> Floa
     for index, unit in enumerate(scores):
         for score in unit:
             if score.metric == metric and score.value is not None:
-                rows[index, 2:] = points(metric, score.value), 1.0
+                weight = weight_of(score)
+                rows[index, 2:] = weight * points(metric, score.value), weight
     return rows

@@ -119,6 +119,8 @@ class Summary(StoredRecord):
     sessions: int
     score_notes: tuple[ScoreNote, ...] = ()
     """What the scorers say of single elements: sample, element, value, reason, next step."""
+    remarks: tuple[str, ...] | None = None
+    """What a scorer says of a strategy beside its averages; absent where it says nothing."""
     failed_samples: int
     """Samples that failed in at least one strategy."""
     failures: dict[str, str] | None = None
@@ -172,6 +174,7 @@ def build_summary(
     version: str,
     attributes: Attributes | None = None,
     facts: Mapping[str, SampleFacts] | None = None,
+    remarks: Sequence[str] = (),
 ) -> Summary:
     """Derive the summary of one finished run.
 
@@ -201,6 +204,7 @@ def build_summary(
         bootstrap=BootstrapInfo(seed=seed),
         sessions=len({record.session_id for pair in pairs for record in pair.values()}),
         score_notes=score_notes(scores),
+        remarks=tuple(remarks) or None,
         failed_samples=failed,
         failures=failures or None,
         warnings=(

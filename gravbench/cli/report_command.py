@@ -38,6 +38,7 @@ from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import Manifest, canonical_json
 from gravbench.suites.data import AnySample
+from gravbench.suites.olmocr_pages import described
 
 
 def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) -> GatePart:
@@ -230,6 +231,8 @@ def _truth(sample: AnySample) -> str | None:
     """A crop's reference; of a page, the contents of its regions in reading order."""
     if not isinstance(sample, PageSample):
         return sample.reference
+    if "tests" in sample.entry:
+        return "\n".join(described(row) for row in sample.entry["tests"])
     if not has_places(sample.entry):
         blocks = sample.entry["layout_dets"]
         return "\n\n".join(str(b.get("text") or b.get("html") or b.get("latex")) for b in blocks)

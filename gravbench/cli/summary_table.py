@@ -37,6 +37,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     if summary.word_order is not None:
         parts += [_plain(_word_order(summary)), Text(_SHIFT, style="dim")]
     parts.append(Text(_legend(summary), style="dim"))
+    parts += map(Text, summary.remarks or ())
     parts += [Text(line, style="yellow") for line in note_lines(summary.score_notes)]
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]
     parts.append(Text(f"run folder: {summary.run_dir}"))
@@ -206,6 +207,10 @@ def _heading(summary: Summary, metric: str) -> str:
     return summary.metrics[metric].heading if metric in summary.metrics else metric
 
 
+WIDEST = 8
+"""Columns of page scores; more of them are shown as rows."""
+
+
 def _page_scores(summary: Summary) -> Table:
     """OmniDocBench's values, official as they are; or those of another scorer. Overall alone is in points."""
     metrics = _scored(summary, pages=True)
@@ -215,7 +220,12 @@ def _page_scores(summary: Summary) -> Table:
     ]
     columns = ("strategy", "pages", *(m.heading for m in metrics))
     title = "official page scores" if OVERALL in summary.metrics else "page scores"
-    return table(title, columns, [*rows, *_scored_of(summary, metrics, before=1)])
+    rows += _scored_of(summary, metrics, before=1)
+    if len(metrics) <= WIDEST:
+        return table(title, columns, rows)
+    names = [cell.text if isinstance(cell, Cell) else cell for cell, *_ in rows]
+    turned: Rows = list(zip(columns[1:], *(row[1:] for row in rows), strict=True))
+    return table(title, ("", *names), turned)
 
 
 def _stages(pages: Mapping[str, PagesSummary]) -> Table:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gravbench.errors import DataError
 from gravbench.olmocr.records import BaselineTest, Test, read_test
@@ -34,6 +35,8 @@ class Booked:
 
     test: Test
     category: str
+    row: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The test as it stands in its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,9 @@ class Bench:
         return f"{self.name}: {len(counts)} categories, {sum(counts.values())} tests of olmOCR-Bench's kinds"
 
 
-def read_tests(path: Path, rules: Rules) -> list[Test]:
-    """Tests of one JSONL file. Any test that the official program refuses is an error with its line."""
-    tests: list[Test] = []
+def read_tests(path: Path, rules: Rules) -> list[tuple[Test, Mapping[str, Any]]]:
+    """Tests of one JSONL file and their rows; one that the official program refuses is a `DataError`."""
+    tests: list[tuple[Test, Mapping[str, Any]]] = []
     seen: dict[str, int] = {}
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -76,7 +79,8 @@ def read_tests(path: Path, rules: Rules) -> list[Test]:
         if not line.strip():
             continue
         try:
-            test = read_test(json.loads(line), rules)
+            row = json.loads(line)
+            test = read_test(row, rules)
         except (ValueError, RecursionError) as error:
             raise DataError(
                 f"{path}: line {number}: not a JSON object: {error}", hint="One object a line."
@@ -92,7 +96,7 @@ def read_tests(path: Path, rules: Rules) -> list[Test]:
                 hint="Ids are unique within a file.",
             )
         seen[test.id] = number
-        tests.append(test)
+        tests.append((test, row))
     return tests
 
 
@@ -117,8 +121,8 @@ def read_bench(data: Path, rules: Rules) -> Bench:
             f"{folder}: no test file (*.jsonl) in it", hint="Name olmOCR-Bench's folder bench_data."
         )
     by_file = {path.name: read_tests(path, rules) for path in files}
-    category = {test.id: name for name, tests in by_file.items() for test in tests}
-    booked = [Booked(test, category[test.id]) for tests in by_file.values() for test in tests]
+    category = {test.id: name for name, tests in by_file.items() for test, _ in tests}
+    booked = [Booked(test, category[test.id], row) for tests in by_file.values() for test, row in tests]
     if not booked:
         raise DataError(f"{data}: no test in it", hint="One JSON object a line.")
     named = sorted({each.test.pdf for each in booked})
@@ -127,8 +131,8 @@ def read_bench(data: Path, rules: Rules) -> Bench:
         pdfs = [name for name in pdfs if name in set(named)]
     checked = {each.test.pdf for each in booked if isinstance(each.test, BaselineTest)}
     for name in sorted(set(pdfs) - checked):
-        test = BaselineTest(pdf=name, page=1, id=f"{name}_{BASELINE}", type=BASELINE)
-        booked.append(Booked(test, BASELINE))
+        row: dict[str, Any] = {"pdf": name, "page": 1, "id": f"{name}_{BASELINE}", "type": BASELINE}
+        booked.append(Booked(BaselineTest(**row), BASELINE, row))
     counted = _check_pages(folder / "pdfs", pdfs, booked)
     return Bench(
         data.stem if data.is_file() else folder.resolve().name, tuple(booked), tuple(pdfs), rules, counted

@@ -183,7 +183,9 @@ def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
 
 
 def has_places(entry: Mapping[str, Any]) -> bool:
-    """Whether any block of a page says where it stands; a truth that is Markdown alone has none."""
+    """Whether any block of a page says where it stands; Markdown or tests as its truth have none."""
+    if "tests" in entry:
+        return False
     blocks = entry.get("layout_dets")
     return not isinstance(blocks, list) or not blocks or any("poly" in block for block in blocks)
 

@@ -17,6 +17,7 @@ from gravbench.errors import NotComparableError, UsageError
 from gravbench.store.files import make_folder, refuse_file, write_atomic
 from gravbench.store.rundir import PairKey, RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, canonical_json
+from gravbench.suites.olmocr_pages import page_path
 
 Writer = Callable[[RunDirectory, Path], list[Path]]
 
@@ -98,17 +99,18 @@ def write_markdown_folders(run: RunDirectory, out: Path) -> list[Path]:
 
 
 def write_olmocr_folders(run: RunDirectory, out: Path) -> list[Path]:
-    """`out/ARM/PAGE_pg1_repeatN.md`, as olmOCR-Bench reads them.
+    """`out/ARM/PAGE_pg1_repeatN.md`, as olmOCR-Bench reads them; pages of its own suites in their folders.
 
     A page id that ends in `_pgN` names its page; any other is the first page of its document.
     """
-    return _folders(run, out, _olmocr_name)
+    tested = run.manifest().identity.scorer.startswith("olmocr-bench")
+    return _folders(run, out, lambda record: _olmocr_name(record, tested=tested))
 
 
-def _olmocr_name(record: GenRecord) -> str:
+def _olmocr_name(record: GenRecord, *, tested: bool) -> str:
     stem, _, page = record.sample_id.rpartition("_pg")
     named = record.sample_id if stem and page.isdigit() else f"{record.sample_id}_pg1"
-    return f"{named}_repeat{record.rep + 1}.md"
+    return f"{page_path(named) if tested else named}_repeat{record.rep + 1}.md"
 
 
 def _folders(run: RunDirectory, out: Path, name_of: Callable[[GenRecord], str]) -> list[Path]:
@@ -129,8 +131,9 @@ def _folders(run: RunDirectory, out: Path, name_of: Callable[[GenRecord], str]) 
         raise UsageError(f"--out {out}: not empty", hint="Choose a new folder.")
     for record in pages:
         folder = out / record.arm.replace("/", "-")
-        make_folder(folder)
-        (folder / name_of(record)).write_text(record.text, encoding="utf-8", newline="\n")
+        place = folder / name_of(record)
+        make_folder(place.parent)
+        place.write_text(record.text, encoding="utf-8", newline="\n")
     return [out / arm.replace("/", "-") for arm in manifest.arms]
 
 

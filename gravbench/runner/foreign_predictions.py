@@ -20,6 +20,7 @@ from gravbench.errors import DataError, UsageError, printable, shortened
 from gravbench.imaging import read_bounded
 from gravbench.omnidocbench.evaluation import read_prediction
 from gravbench.records import Counters, Record, StopReason, Times
+from gravbench.suites.olmocr_pages import SLASH, page_id
 from gravbench.suites.samples import contained_path, describe_fault
 from gravbench.suites.truth_tables import ARCHIVES
 
@@ -109,9 +110,9 @@ def _paddle(path: PurePosixPath, files: Collection[str]) -> str | None:
 
 
 def _olmocr(path: PurePosixPath, _: Collection[str]) -> str | None:
-    named = re.fullmatch(r"(.+)_pg\d+_repeat\d+", path.stem)
+    named = re.fullmatch(r"(.+)_pg(\d+)_repeat\d+", path.stem)
     if named:
-        return named[1]
+        return page_id(f"{path.parent / named[1]}.pdf", named[2])
     return path.stem if path.parts[0] == "markdown" and len(path.parts) > 1 else None
 
 
@@ -196,7 +197,8 @@ def _by_name(samples: Sequence[str]) -> dict[str, str]:
 
 def _sample_of(stem: str, wanted: Mapping[str, str]) -> str | None:
     """The sample of a file's stem; the image's ending may be left on, or a page number 0 put on."""
-    names = (stem, PurePosixPath(stem).stem, re.sub(r"(_page)?_0$", "", stem))
+    alone = stem.rpartition(SLASH)[2]
+    names = (stem, PurePosixPath(stem).stem, re.sub(r"(_page)?_0$", "", stem), re.sub(r"_pg\d+$", "", alone))
     return next((wanted[name] for name in (*names, *(n.lower() for n in names)) if name in wanted), None)
 
 

@@ -190,6 +190,7 @@ def write_results(
         version=__version__,
         attributes={sample.sample_id: sample.attributes for sample in samples},
         facts=facts_of(samples),
+        remarks=scorers.remarks(scores, samples, seed=manifest.identity.seed),
     )
     run_folder.write_summary(summary_json(summary) + b"\n")
     return summary

@@ -133,7 +133,8 @@ class Answer:
 class Score:
     """One metric of one answer. `value` is `None` where the metric does not apply; `reason` then says why.
 
-    `counts` are the sufficient statistics to aggregate it again.
+    `counts` are the sufficient statistics to aggregate it again; `weight` among them weighs the
+    sample in means.
     """
 
     metric: str
@@ -150,6 +151,15 @@ class Scored(Protocol):
     def metric(self) -> str: ...
     @property
     def value(self) -> float | None: ...
+    @property
+    def counts(self) -> Mapping[str, float]: ...
+    @property
+    def notes(self) -> Sequence[Note]: ...
+
+
+def weight_of(score: Scored) -> float:
+    """What a sample weighs in a metric's mean: its count `weight`, 1 without one."""
+    return score.counts.get("weight", 1.0)
 
 
 class Scorer(ABC):
@@ -181,12 +191,18 @@ class Scorer(ABC):
 
     def aggregate(self, scores: Iterable[Scored]) -> dict[str, float]:
         """Metric name -> mean over its scored samples, failed ones as worst; absent when none was scored."""
-        values: dict[str, list[float]] = {}
+        columns: dict[str, list[tuple[float, float]]] = {}
         for score in scores:
             if score.value is not None:
-                values.setdefault(score.metric, []).append(score.value)
+                weight = weight_of(score)
+                columns.setdefault(score.metric, []).append((weight * score.value, weight))
         own = {metric.name for metric in self.metrics}
-        return {name: sum(column) / len(column) for name, column in sorted(values.items()) if name in own}
+        sums = {name: [sum(side) for side in zip(*columns[name], strict=True)] for name in sorted(columns)}
+        return {name: total / weight for name, (total, weight) in sums.items() if name in own}
+
+    def remarks(self, scored: Sequence[tuple[Sample, Sequence[Scored]]], *, seed: int) -> Iterable[str]:  # noqa: ARG002
+        """Sentences about the scores of one strategy that its table of metrics does not hold; mostly none."""
+        return ()
 
 
 SCORERS = Registry(
@@ -195,6 +211,7 @@ SCORERS = Registry(
         "crops": "gravbench.scorers.crops:CropScorer",
         "crops-quick": "gravbench.scorers.crops:QuickCropScorer",
         "markdown-pages": "gravbench.omnidocbench.page_scores:MarkdownPageScorer",
+        "olmocr-bench-0.4.27": "gravbench.olmocr.page_scores:OlmocrScorer",
         "omnidocbench-1.6": "gravbench.omnidocbench.page_scores:OmniDocBenchScorer",
     },
 )

@@ -75,6 +75,25 @@ class ScorerSet:
         listed = list(scores)
         return {name: value for s in self.scorers for name, value in s.aggregate(listed).items()}
 
+    def remarks(
+        self, scores: Iterable[ScoreRecord], samples: Iterable[Sample], *, seed: int
+    ) -> tuple[str, ...]:
+        """What scorers say of each strategy beside its averages, of its first repeat."""
+        by_id = {sample.sample_id: sample for sample in samples}
+        arms: dict[str, dict[str, list[ScoreRecord]]] = {}
+        for score in scores:
+            if score.rep == 0:
+                arms.setdefault(score.arm, {}).setdefault(score.sample_id, []).append(score)
+        return tuple(
+            f"{arm}: {line}"
+            for arm, found in arms.items()
+            for scorer in self.scorers
+            for line in scorer.remarks(
+                [(by_id[name], own) for name, own in found.items() if self.of(by_id[name].task) is scorer],
+                seed=seed,
+            )
+        )
+
 
 def open_scorers(names: Sequence[str]) -> ScorerSet:
     """The scorers of these names; `DataError` where two have a metric or a task in common."""

@@ -147,7 +147,7 @@ def _given(data: Path, pages: PageSet) -> Path:
         return data
     found = "is a file" if data.exists() else "no such folder"
     raise DataError(
-        f"{data}: {found}, expected a folder with {pages.annotations} and images/",
+        f"{data}: {found}, expected a folder with {_contents(pages)}",
         hint="Put them there, or name their folder with --data.",
     )
 
@@ -155,20 +155,25 @@ def _given(data: Path, pages: PageSet) -> Path:
 def _placed(suite: Suite, pages: PageSet, environ: Mapping[str, str]) -> Path:
     assert pages.place is not None
     root = environ.get(DATA_VARIABLE)
-    fetch = f"gravbench suites fetch {suite.name}"
+    fetch = f"`gravbench suites fetch {suite.name}`" if pages.repository else f"get {pages.release}"
     if not root:
         raise DataError(
             f"suite {suite.name}: its pages do not ship with gravbench, and {DATA_VARIABLE} is not set",
             hint=f"Set {DATA_VARIABLE} to a folder that holds (or shall hold) {pages.place}/, then "
-            f"`{fetch}`; or name a folder with {pages.annotations} and images/ by --data.",
+            f"{fetch}; or name a folder with {_contents(pages)} by --data.",
         )
     folder = Path(root) / pages.place
     if not folder.is_dir():
         raise DataError(
             f"suite {suite.name}: {folder} not found",
-            hint=f"`{fetch}`, or place {pages.annotations} and images/ of {pages.release} there by hand.",
+            hint=f"{fetch[:1].upper() + fetch[1:]}, or place {_contents(pages)} of {pages.release} there "
+            "by hand.",
         )
     return folder
+
+
+def _contents(pages: PageSet) -> str:
+    return f"{pages.annotations} and {'pdfs/' if pages.has_tests else 'images/'}"
 
 
 class Selectable(Protocol):

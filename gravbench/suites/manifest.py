@@ -32,13 +32,16 @@ Positive = Annotated[StrictInt, Field(ge=1)]
 class PageSet(Record):
     """The `[pages]` table: an OmniDocBench folder, and which of its pages belong to the suite.
 
+    With `annotations = "*.jsonl"` it is a folder of olmOCR-Bench's form, test files beside `pdfs/`.
+
     Either `data` (a folder beside the manifest) or `place` (a folder under GRAVBENCH_DATA, or --data).
     """
 
     data: str | None = Field(default=None, min_length=1)
     place: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
     annotations: str = "OmniDocBench.json"
-    annotation_sha256: str = Field(pattern=DIGEST)
+    annotation_sha256: str = Field(default="", pattern=rf"^$|{DIGEST}")
+    """Of OmniDocBench's kind it is needed."""
     release: str = Field(min_length=1)
     """What a complete copy may be called; a partial one is named as partial."""
     release_pages: Positive
@@ -64,7 +67,14 @@ class PageSet(Record):
             raise ValueError("give exactly one of data and place")
         if (self.repository is None) != (self.revision is None):
             raise ValueError("repository and revision belong together")
+        if not (self.annotation_sha256 or self.has_tests):
+            raise ValueError("annotation_sha256 is needed")
         return self
+
+    @property
+    def has_tests(self) -> bool:
+        """Whether the folder is of olmOCR-Bench's form."""
+        return self.annotations == "*.jsonl"
 
 
 class SuiteManifest(Record):

@@ -20,6 +20,7 @@ from gravbench.omnidocbench.page_scorer import PageScorer
 from gravbench.omnidocbench.table_conversion import with_html_tables
 from gravbench.records import TASKS
 from gravbench.store.files import write_atomic
+from gravbench.suites.olmocr_pages import MAX_PDF_BYTES, open_pdf
 from gravbench.suites.own_crops import (
     LeftOut,
     MadeSuite,
@@ -38,7 +39,6 @@ SCORER = "markdown-pages"
 TEXT = ("text_block", "text")
 KINDS = {"html_table": ("table", "html"), "equation_isolated": ("equation_isolated", "latex")}
 """What the truth's items become, where it is not text: category and field of an annotated block."""
-MAX_PDF_BYTES = 1024 * 1024 * 1024
 
 
 def make_page_suite(
@@ -102,16 +102,7 @@ def _pages(place: Path, name: str, dpi: int) -> Iterator[tuple[str, bytes, dict[
     if place.suffix.lower() != ".pdf":
         yield name, read_bounded(place), {}
         return
-    try:
-        import pypdfium2
-    except ImportError as fault:
-        raise DataError(
-            "a PDF, and pypdfium2 is not installed", hint="pip install 'gravbench[data]', or render it first."
-        ) from fault
-    try:
-        document = pypdfium2.PdfDocument(read_bounded(place, limit=MAX_PDF_BYTES, what="PDF"))
-    except pypdfium2.PdfiumError as fault:
-        raise DataError(f"not readable as a PDF: {fault}", hint="Restore the file, or unlock it.") from fault
+    document = open_pdf(read_bounded(place, limit=MAX_PDF_BYTES, what="PDF"))
     try:
         count = len(document)
         for number in range(count):

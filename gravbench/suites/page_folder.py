@@ -18,6 +18,7 @@ from gravbench.errors import DataError, has_controls, printable, shortened
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
 from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
 from gravbench.pages.regions import PageSample
+from gravbench.suites import olmocr_pages
 from gravbench.suites.manifest import PageSet
 from gravbench.suites.samples import contained_path
 
@@ -70,6 +71,8 @@ def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False)
     `DataError` when the annotation file is missing, no JSON, of another schema or release, or changed;
     `allow_drift` runs a changed one under a name that says so.
     """
+    if pages.has_tests:
+        return _read_tests(pages, folder)
     path = contained_path(folder, pages.annotations, where=f"{folder}: annotation file")
     if not path.is_file():
         raise DataError(
@@ -115,6 +118,27 @@ def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False)
     )
 
 
+def _read_tests(pages: PageSet, folder: Path) -> PageData:
+    """Pages with tests. A copy with other tests than the release's is somebody's own, under its own name."""
+    samples, label = olmocr_pages.read_samples(folder)
+    digest = olmocr_pages.tests_digest(folder)
+    whole = label == pages.release if not pages.annotation_sha256 else digest == pages.annotation_sha256
+    name = CopyName(
+        label=f"{pages.release if whole else label} ({len(samples):,} pages)",
+        partial=not whole,
+        drifted=False,
+        own=not whole,
+    )
+    return PageData(
+        folder=folder,
+        annotations=folder / pages.annotations,
+        annotation_sha256=digest,
+        samples=samples,
+        entries=len(samples),
+        name=name,
+    )
+
+
 def parse_annotations(data: bytes, path: Path) -> list[dict[str, Any]]:
     """The page objects of an annotation file; `DataError` names what it is instead."""
     if not data.strip():
@@ -137,8 +161,11 @@ def parse_annotations(data: bytes, path: Path) -> list[dict[str, Any]]:
 
 
 def digest_images(samples: Sequence[PageSample]) -> tuple[PageSample, ...]:
-    """The samples with the digest of annotation and image; an unreadable image is the page's fault."""
-    return tuple(_digested(sample) for sample in samples)
+    """The samples with the digest of annotation and image; an unreadable image is the page's fault.
+
+    Pages of PDFs are rendered first, and kept among this machine's files.
+    """
+    return tuple(_digested(olmocr_pages.with_image(sample)) for sample in samples)
 
 
 def image_place(folder: Path, image_path: str) -> Path:

@@ -15,6 +15,7 @@ from gravbench.pages.regions import PageSample, annotated_regions, has_places, p
 from gravbench.records import TASKS
 from gravbench.suites.data import DATA_VARIABLE, data_folder
 from gravbench.suites.manifest import PageSet, Suite, load_samples
+from gravbench.suites.olmocr_pages import tests_digest
 from gravbench.suites.page_folder import digest_images, read_page_folder
 from gravbench.suites.samples import Sample
 
@@ -57,9 +58,8 @@ def find_data(suite: Suite, *, environ: Mapping[str, str]) -> FoundData:
     try:
         folder = data_folder(suite, data=None, environ=environ)
         assert folder is not None
-        annotations = folder / pages.annotations
-        if not annotations.is_file():
-            raise DataError(f"{annotations}: not found", hint=how_to_get(suite))
+        if not any(folder.glob(pages.annotations)):
+            raise DataError(f"{folder / pages.annotations}: not found", hint=how_to_get(suite))
         state = "ships" if pages.data is not None else "found"
         return _read(pages, folder, state)
     except DataError as error:
@@ -68,12 +68,17 @@ def find_data(suite: Suite, *, environ: Mapping[str, str]) -> FoundData:
 
 def how_to_get(suite: Suite) -> str:
     """What to do for a suite whose pages are not here."""
+    if suite.pages is not None and suite.pages.repository is None:
+        return f"Get {suite.pages.release} (*.jsonl and pdfs/), and name its folder with --data."
     return f"gravbench suites fetch {suite.name}, or name a folder with --data."
 
 
 def _read(pages: PageSet, folder: Path, state: DataState) -> FoundData:
     """By digest where the copy is the release's, which spares reading 1,651 pages, else page by page."""
-    digest = file_digest(folder / pages.annotations, what="annotation file", limit=MAX_ANNOTATION_BYTES)
+    if pages.has_tests:
+        digest = tests_digest(folder)
+    else:
+        digest = file_digest(folder / pages.annotations, what="annotation file", limit=MAX_ANNOTATION_BYTES)
     if digest == pages.annotation_sha256:
         label = f"{pages.release} ({pages.release_pages:,} pages)"
         return FoundData(state=state, folder=folder, pages=pages.release_pages, label=label)
