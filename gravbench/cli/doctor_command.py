@@ -80,6 +80,7 @@ def diagnose(
         *check_suites(),
         check_cdm(),
         check_latex_tables(),
+        check_olmocr(),
         check_model(checkpoint, threads),
     ]
     measured = None
@@ -221,6 +222,26 @@ def check_latex_tables() -> Check:
         status="warn",
         message=f"tables written in LaTeX count as empty in page scores: {found.reason}",
         hint=found.next_step,
+    )
+
+
+def check_olmocr() -> Check:
+    """olmOCR-Bench's formulas are rendered by KaTeX in V8 (needed) or Chromium (a check); pages are PDFs."""
+    from gravbench.olmocr.renderers import NAMES, engine_missing, find_chromium
+
+    lacks = [
+        *((reason,) if (reason := engine_missing()) else ()),
+        *(() if package_version("pypdfium2") else ("pypdfium2, which renders its PDFs, is not installed",)),
+    ]
+    chromium = find_chromium()
+    found = f"Chromium {chromium}" if chromium else f"no Chromium (any of {', '.join(NAMES)})"
+    return Check(
+        name="olmocr-bench",
+        status="warn" if lacks else "ok",
+        message=("; ".join(lacks) if lacks else "KaTeX renders in V8, pypdfium2 renders pages")
+        + f"; {found}, which `olmocr --math chromium` needs",
+        hint="pip install 'gravbench[olmocr]'" if lacks else None,
+        facts={"engine": package_version("mini-racer"), "chromium": chromium},
     )
 
 

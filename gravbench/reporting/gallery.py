@@ -20,6 +20,7 @@ from gravbench.errors import DataError
 from gravbench.imaging import decode_preview, read_bounded
 from gravbench.records import joined_rounds
 from gravbench.reporting.document import Answer, GallerySample
+from gravbench.store.schema import ScoreRecord
 
 SIDES = (640, 480, 360, 256, 192, 144)
 QUALITY = 55
@@ -133,6 +134,12 @@ def _sample(
     )
 
 
+def _reason(score: ScoreRecord) -> str:
+    """Why a score is absent or failed, and what its scorer says of single elements."""
+    noted = (f"{note.element}: {note.reason}" for note in score.notes)
+    return "; ".join([*([score.reason] if score.reason else []), *noted])
+
+
 def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
     record = unit.records[arm]
     scores = run.scores.get((unit.sample_id, unit.rep, arm), ())
@@ -151,6 +158,6 @@ def _answer(number: int, run: LoadedRun, unit: Unit, arm: str) -> Answer:
         request_ns=whole_ns(record),
         decode_ns=decode_ns(record),
         scores={score.metric: score.value for score in scores},
-        reasons={score.metric: score.reason for score in scores if score.reason},
+        reasons={score.metric: why for score in scores if (why := _reason(score))},
         identical=is_identical(unit.records[base], record) if base is not None else None,
     )

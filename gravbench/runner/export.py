@@ -101,19 +101,22 @@ def write_markdown_folders(run: RunDirectory, out: Path) -> list[Path]:
 def write_olmocr_folders(run: RunDirectory, out: Path) -> list[Path]:
     """`out/ARM/PAGE_pg1_repeatN.md`, as olmOCR-Bench reads them; pages of its own suites in their folders.
 
-    A page id that ends in `_pgN` names its page; any other is the first page of its document.
+    A page id that ends in `_pgN` names its page; any other is the first page of its document. A page that
+    failed has no file: an empty one would pass tests of absence.
     """
     tested = run.manifest().identity.scorer.startswith("olmocr-bench")
     return _folders(run, out, lambda record: _olmocr_name(record, tested=tested))
 
 
-def _olmocr_name(record: GenRecord, *, tested: bool) -> str:
+def _olmocr_name(record: GenRecord, *, tested: bool) -> str | None:
+    if record.status != "ok":
+        return None
     stem, _, page = record.sample_id.rpartition("_pg")
     named = record.sample_id if stem and page.isdigit() else f"{record.sample_id}_pg1"
     return f"{page_path(named) if tested else named}_repeat{record.rep + 1}.md"
 
 
-def _folders(run: RunDirectory, out: Path, name_of: Callable[[GenRecord], str]) -> list[Path]:
+def _folders(run: RunDirectory, out: Path, name_of: Callable[[GenRecord], str | None]) -> list[Path]:
     manifest = run.manifest()
     pages = [
         record
@@ -131,7 +134,10 @@ def _folders(run: RunDirectory, out: Path, name_of: Callable[[GenRecord], str]) 
         raise UsageError(f"--out {out}: not empty", hint="Choose a new folder.")
     for record in pages:
         folder = out / record.arm.replace("/", "-")
-        place = folder / name_of(record)
+        name = name_of(record)
+        if name is None:
+            continue
+        place = folder / name
         make_folder(place.parent)
         place.write_text(record.text, encoding="utf-8", newline="\n")
     return [out / arm.replace("/", "-") for arm in manifest.arms]

@@ -67,8 +67,8 @@ def page_setup(
     placeless = [s.sample_id for s in samples if isinstance(s.truth, dict) and not has_places(s.truth)]
     if placeless and options.layout == "ground-truth":
         raise UsageError(
-            f"--layout ground-truth: page {placeless[0]} of suite {suite.name} has Markdown or tests as its truth, "
-            "and no annotated regions",
+            f"--layout ground-truth: page {placeless[0]} of suite {suite.name} has Markdown or tests "
+            "as its truth, and no annotated regions",
             hint="Let a layout find them: --layout whitespace or --layout pp-doclayout-v3.",
         )
     return PageSetup(

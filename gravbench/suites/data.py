@@ -155,7 +155,7 @@ def _given(data: Path, pages: PageSet) -> Path:
 def _placed(suite: Suite, pages: PageSet, environ: Mapping[str, str]) -> Path:
     assert pages.place is not None
     root = environ.get(DATA_VARIABLE)
-    fetch = f"`gravbench suites fetch {suite.name}`" if pages.repository else f"get {pages.release}"
+    fetch = f"get {pages.release}" if pages.has_tests else f"`gravbench suites fetch {suite.name}`"
     if not root:
         raise DataError(
             f"suite {suite.name}: its pages do not ship with gravbench, and {DATA_VARIABLE} is not set",

@@ -68,7 +68,7 @@ def find_data(suite: Suite, *, environ: Mapping[str, str]) -> FoundData:
 
 def how_to_get(suite: Suite) -> str:
     """What to do for a suite whose pages are not here."""
-    if suite.pages is not None and suite.pages.repository is None:
+    if suite.pages is not None and suite.pages.has_tests:
         return f"Get {suite.pages.release} (*.jsonl and pdfs/), and name its folder with --data."
     return f"gravbench suites fetch {suite.name}, or name a folder with --data."
 
@@ -184,7 +184,12 @@ def fetch_pages(
     """
     pages = suite.pages
     if pages is None or pages.repository is None:
-        raise UsageError(f"suite {suite.name} ships with gravbench: there is nothing to fetch")
+        away = pages is not None and pages.place is not None
+        raise UsageError(
+            f"suite {suite.name}: "
+            + ("its data is not fetched by gravbench" if away else "ships with gravbench, nothing to fetch"),
+            hint=how_to_get(suite) if away else None,
+        )
     folder = data or _place(suite, pages, environ)
     try:
         folder.mkdir(parents=True, exist_ok=True)
