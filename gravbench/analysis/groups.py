@@ -33,23 +33,22 @@ def groups(units: Sequence[Unit], facts: Mapping[str, SampleFacts], *, base: str
 
     Units whose base arm failed have no length; units without a category are in none of its groups.
     """
-    yield from _grouped("task", [unit.task for unit in units])
+    yield from _grouped("task", [(unit.task,) for unit in units])
     lengths = [_length(unit, base) for unit in units]
-    labels = [None if n is None else length_label(n) for n in lengths]
+    labels = [() if n is None else (length_label(n),) for n in lengths]
     order = sorted(range(len(units)), key=lambda i: lengths[i] or 0)
     yield from _grouped("length", labels, order=order)
     for key in sorted({key for unit in units for key in facts[unit.sample_id].categories}):
-        named = [facts[unit.sample_id].categories.get(key) for unit in units]
-        yield from _grouped(key, named, order=sorted(range(len(units)), key=lambda i: named[i] or ""))
+        named = [facts[unit.sample_id].labels(key) for unit in units]
+        yield from sorted(_grouped(key, named), key=lambda group: group[1])
 
 
 def _grouped(
-    kind: str, labels: Sequence[str | None], *, order: Sequence[int] | None = None
+    kind: str, labels: Sequence[tuple[str, ...]], *, order: Sequence[int] | None = None
 ) -> Iterator[Group]:
     found: dict[str, list[int]] = {}
     for index in order if order is not None else range(len(labels)):
-        label = labels[index]
-        if label is not None:
+        for label in labels[index]:
             found.setdefault(label, []).append(index)
     for label, indices in found.items():
         yield kind, label, tuple(sorted(indices))

@@ -43,6 +43,19 @@ class SampleFacts:
     cluster: str
     stratum: str | None = None
     categories: Mapping[str, str] = field(default_factory=dict)
+    listed: frozenset[str] = frozenset()
+    """Categories that are lists: their members, joined by `+`, are labels of their own."""
+
+    def labels(self, category: str) -> tuple[str, ...]:
+        """What the sample counts under; as officially, members of lists that name a table kind do not."""
+        value = self.categories.get(category)
+        if value is None or category not in self.listed:
+            return () if value is None else (value,)
+        return _members(value)
+
+
+def _members(value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(member for member in value.split("+") if "table" not in member))
 
 
 def facts_of(samples: Iterable[Described]) -> dict[str, SampleFacts]:
@@ -52,7 +65,9 @@ def facts_of(samples: Iterable[Described]) -> dict[str, SampleFacts]:
     for sample in listed:
         for key, value in sample.attributes.items():
             if not isinstance(value, int) or isinstance(value, bool):
-                values.setdefault(key, set()).add(_label(value))
+                label = _label(value)
+                own = _members(label) if key in _listed(sample) else (label,)
+                values.setdefault(key, set()).update(own)
     reserved = {CLUSTER_ATTRIBUTE, STRATUM_ATTRIBUTE}
     kept = {k for k, found in values.items() if 2 <= len(found) <= MAX_CATEGORY_VALUES} - reserved
     return {
@@ -60,9 +75,16 @@ def facts_of(samples: Iterable[Described]) -> dict[str, SampleFacts]:
             cluster=str(sample.attributes.get(CLUSTER_ATTRIBUTE, sample.sample_id)),
             stratum=_stratum(sample),
             categories={key: _label(sample.attributes[key]) for key in sorted(kept & set(sample.attributes))},
+            listed=_listed(sample) & kept,
         )
         for sample in listed
     }
+
+
+def _listed(sample: Described) -> frozenset[str]:
+    """Attributes of a page that are lists; samples of other kinds have none."""
+    found: frozenset[str] = getattr(sample, "listed", frozenset())
+    return found
 
 
 def plain_facts(sample_ids: Iterable[str]) -> dict[str, SampleFacts]:

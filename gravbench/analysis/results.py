@@ -48,6 +48,7 @@ class ComparedResults:
 class _Described:
     sample_id: str
     attributes: Mapping[str, bool | int | str]
+    listed: frozenset[str]
     task: str = "page"
 
 
@@ -158,7 +159,14 @@ def _run(
             scores[page, 0, arm] = _scores(own[page], record, result.scorer.signatures)
             elements[page, 0, arm] = own[page].elements
         units.append(Unit(sample_id=page, rep=0, task="page", records=records))
-    described = [_Described(sample_id=page, attributes=pages[0][page].facts.attributes) for page in common]
+    described = [
+        _Described(
+            sample_id=page,
+            attributes=pages[0][page].facts.attributes,
+            listed=frozenset(pages[0][page].facts.listed),
+        )
+        for page in common
+    ]
     return LoadedRun(
         name=" and ".join(path.name for path in paths),
         manifest=manifest,

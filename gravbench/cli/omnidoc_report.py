@@ -28,6 +28,7 @@ from gravbench.omnidocbench.page_scorer import ScorerSetup
 from gravbench.omnidocbench.page_scores import rendered_signature, unavailable
 from gravbench.omnidocbench.quick_match import MATCH_METHODS, QUICK_MATCH
 from gravbench.omnidocbench.result_file import PageFacts, page_records, reference_digest
+from gravbench.pages.regions import listed_attributes
 from gravbench.scorers.contract import Note
 from gravbench.store.files import make_folder
 from gravbench.suites.manifest import PageSet, load_suite
@@ -96,7 +97,11 @@ def run_scoring(
         else:
             unrendered = unavailable(cdm)
     facts = [
-        PageFacts(attributes=flat_attributes(entry), reference_sha256=reference_digest(entry))
+        PageFacts(
+            attributes=flat_attributes(entry),
+            listed=tuple(sorted(listed_attributes(entry))),
+            reference_sha256=reference_digest(entry),
+        )
         for entry in annotations
     ]
     document["page_records"] = page_records(evaluation, facts, unrendered=unrendered)

@@ -39,6 +39,8 @@ class PageFacts(Record):
     """What the annotation says of a page: attributes as single values, and the digest of all of it."""
 
     attributes: dict[str, bool | int | str]
+    listed: tuple[str, ...] = ()
+    """Those that are lists in the annotation."""
     reference_sha256: str
 
 

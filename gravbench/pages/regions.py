@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import Field
 
-from gravbench.errors import DataError, has_controls
+from gravbench.errors import DataError, has_controls, printable
 from gravbench.records import Point, Record, Task
 from gravbench.store.schema import LayoutInfo
 
@@ -80,9 +80,20 @@ class PageSample:
         return self.entry
 
     @property
+    def listed(self) -> frozenset[str]:
+        """Attributes that are lists in the annotation; in `attributes` their members are joined by `+`."""
+        return listed_attributes(self.entry)
+
+    @property
     def reference_sha(self) -> str:
         """That of image and annotation: the official scorer reads the image's name beside the annotation."""
         return self.image_sha256
+
+
+def listed_attributes(entry: Mapping[str, Any]) -> frozenset[str]:
+    """Names of a page's attributes whose values are lists."""
+    given = entry["page_info"].get("page_attribute") or {}
+    return frozenset(printable(name) for name, value in given.items() if isinstance(value, list))
 
 
 class LayoutProvider(Protocol):

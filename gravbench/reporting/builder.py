@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gravbench.analysis.bootstrap import METHOD, MIN_FREEDOM
 from gravbench.analysis.comparison import comparability_problems, compare_one, compare_runs
 from gravbench.analysis.counters import at_acceptance_floor, hides_rounds, summarise_counters
-from gravbench.analysis.loaded import LoadedRun, data_caution, note_lines, run_data
+from gravbench.analysis.loaded import IMPORTED, LoadedRun, data_caution, note_lines, run_data
 from gravbench.analysis.quality import quality_levels
 from gravbench.analysis.run_analysis import GROUP_RESAMPLES, AnalysisOptions, ArmAnalysis, RunAnalysis
 from gravbench.analysis.speed import cost_per_forward, timed_rows
@@ -49,7 +49,7 @@ def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart])
     for arm, part in zip(analysis.arms, parts, strict=True):
         found += _of_arm(arm, part)
     sessions = len({record.session_id for unit in run.units for record in unit.records.values()})
-    if sessions > 1:
+    if sessions > 1 and run.manifest.identity.backend != IMPORTED:
         found.append(f"The run was resumed: {sessions} sessions; every pair lies inside one of them.")
     given = run.manifest.model.get("warnings")
     if isinstance(given, list):
@@ -63,7 +63,7 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
         found.append(f"{name}: all {arm.n} samples failed; there is no text, no count and no time of it.")
     elif arm.failed:
         found.append(f"{name}: {arm.failed} of {arm.n} samples failed; they score worst.")
-    if arm.identity is not None and arm.identity.faults:
+    if arm.identity is not None and arm.identity.faults and arm.identity.by_text < arm.identity.compared:
         judged = (
             ""
             if arm.identity.refereed or arm.identity.by_text

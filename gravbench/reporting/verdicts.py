@@ -28,6 +28,7 @@ from gravbench.reporting.tables import NONE, Cell, Table, interval, number, sign
 Mood = Literal["yes", "no", "unclear"]
 UNLIKE = ("suite", "model", "engine", "device")
 """Conditions of which any difference makes two runs unlike."""
+SHOWN_CLAIMS = 3
 NO_SPEED = "No speedup was measured in these runs."
 
 
@@ -66,9 +67,22 @@ def headline(document: ReportDocument) -> str:
     tied = _tied(timed)
     if unlike_runs(document):
         timed = list({a.run.name: a for a in reversed(timed)}.values())[::-1]
-    claims = [_claim(a) for a in (timed if unlike_runs(document) else timed[:1])] or [NO_SPEED]
+    claims = [_claim(a) for a in (timed if unlike_runs(document) else timed[:1])] or _untimed(document)
     pairs = [_pair_claim(pair, a, document) for pair, a in _told_pairs(document)]
     return " ".join([*pairs, *claims]) + tied + _less_than_whole(document)
+
+
+def _untimed(document: ReportDocument) -> list[str]:
+    """Where nothing was timed: the difference of quality of those that another arm is held against."""
+    judged = [a for a in best_first(document) if a.arm.base is not None and a.arm.quality]
+    claims = []
+    for a in judged[:SHOWN_CLAIMS] if not any(n.arm.counters for n in named_arms(document)) else ():
+        metric, audit = main_metric(a.arm.quality), a.arm.identity
+        same = f"; same text in {audit.same_text} of {audit.compared}" if audit is not None else ""
+        if metric is not None:
+            d = a.arm.quality[metric]
+            claims.append(f"{a.label} against {a.arm.base}: {label_of(metric)} {signed(d)} points{same}.")
+    return claims or [NO_SPEED]
 
 
 def _tied(timed: Sequence[Named]) -> str:

@@ -13,6 +13,7 @@ from gravbench.cli.app import run_command_line
 from gravbench.cli.report_command import write_report
 from gravbench.omnidocbench.result_file import read_result
 from gravbench.reporting.breakdown import group_table
+from gravbench.reporting.verdicts import headline
 
 TABLE = "<table><tr><td>one</td><td>two</td></tr></table>"
 QUICK = ("--resamples", "200")
@@ -26,7 +27,9 @@ def bench_pages() -> list[dict[str, Any]]:
         if n < 4:
             line = "full_line" if n % 2 else "less_line"
             blocks.append(det("table", 2, html=TABLE, attribute={"line": line, "with_span": n == 0}))
-        pages.append(entry(f"page-{n}.png", blocks, subset="v1.5", language="english" if n < 3 else "german"))
+        language = "english" if n < 3 else "german"
+        issues = [["None"], ["fuzzy_scan", "table_full_line"], ["fuzzy_scan", "watermark"]][n % 3]
+        pages.append(entry(f"page-{n}.png", blocks, subset="v1.5", language=language, special_issue=issues))
     return pages
 
 
@@ -100,6 +103,10 @@ def test_differences_by_attributes_of_pages_and_of_elements_are_the_official_gro
         edits = [doc["text_block"]["page"]["Edit_dist"][f"language: {label}"] for doc in documents]
         assert d.base == pytest.approx(100 * (1 - edits[0]), abs=1e-9)
         assert d.own == pytest.approx(100 * (1 - edits[1]), abs=1e-9)
+    assert {label for kind, label in groups if kind == "special_issue"} == {"None", "fuzzy_scan", "watermark"}
+    assert groups["special_issue", "fuzzy_scan"].n == 4
+    d = groups["special_issue", "fuzzy_scan"].quality["text_block_Edit_dist"]
+    assert d.own == pytest.approx(100 * (1 - documents[1]["text_block"]["page"]["Edit_dist"]["fuzzy_scan"]))
     for label in ("full_line", "less_line"):
         d = groups["line of tables", label].quality["table_TEDS"]
         means = [doc["table"]["group"]["TEDS"][f"line: {label}"] for doc in documents]
@@ -189,6 +196,10 @@ def test_the_report_has_the_pages_with_picture_truth_and_both_texts(bench: Path)
     heat = group_table("b", document.runs[0].analysis.arms[1])
     assert heat is not None
     assert ["line of tables: full_line", "TEDS"] in [[cell.text for cell in row[:2]] for row in heat.rows]
+    assert headline(document).startswith("b against a: ")
+    assert not [
+        caution for caution in document.runs[0].cautions if "resumed" in caution or "excuse" in caution
+    ]
     sample = document.gallery[1]
     assert str(sample.image).startswith("data:image/webp")
     assert [answer.arm for answer in sample.answers] == ["a", "b"]
