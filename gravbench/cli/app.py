@@ -22,41 +22,42 @@ from gravbench.errors import GravbenchError
 from gravbench.resources import __version__
 
 VERBS = {
-    "run": "verbs:run",
-    "score": "verbs:score",
-    "status": "verdict_verbs:status",
-    "compare": "verdict_verbs:compare",
-    "gate": "verdict_verbs:gate",
-    "bless": "verdict_verbs:bless",
-    "report": "verdict_verbs:report",
-    "sweep": "verbs:sweep",
-    "export": "verbs:export",
-    "import": "verbs:import_",
-    "doctor": "verbs:doctor",
-    "train": "verbs:train",
+    "run": "verbs:Run",
+    "score": "verbs:Score",
+    "status": "verdict_verbs:Status",
+    "compare": "verdict_verbs:Compare",
+    "gate": "verdict_verbs:Gate",
+    "bless": "verdict_verbs:Bless",
+    "report": "verdict_verbs:Report",
+    "sweep": "verbs:Sweep",
+    "export": "verbs:Export",
+    "import": "verbs:Import",
+    "doctor": "verbs:Doctor",
+    "train": "verbs:Train",
     "omnidoc": "omnidoc_command:omnidoc",
     "olmocr": "olmocr_command:olmocr",
     "verify-scorer": "omnidoc_command:verify_scorer",
 }
-"""Verb -> module of this package and function. Only the module of the verb that runs is imported."""
+"""Verb -> module of this package and declaration or function. Only that of the verb that runs is imported."""
 SUITES_VERBS = {
-    "list": "verbs:suites_list",
-    "show": "verbs:suites_show",
-    "verify": "verbs:suites_verify",
-    "fetch": "verbs:suites_fetch",
-    "make": "verbs:suites_make",
+    "list": "verbs:SuitesList",
+    "show": "verbs:SuitesShow",
+    "verify": "verbs:SuitesVerify",
+    "fetch": "verbs:SuitesFetch",
+    "make": "verbs:SuitesMake",
 }
 
 
 def load_verb(place: str) -> Callable[..., int]:
-    """The function of a verb, the options of a run among its parameters where it takes them."""
+    """The function of a verb, made from its declaration where it has one."""
     module, name = place.split(":")
-    verb: Callable[..., int] = getattr(import_module(f"gravbench.cli.{module}"), name)
-    if name not in ("run", "sweep"):
-        return verb
-    from gravbench.cli.run_options import takes_run_options
+    verb: Any = getattr(import_module(f"gravbench.cli.{module}"), name)
+    if isinstance(verb, type):
+        from gravbench.cli.parameters import as_command
 
-    return takes_run_options(verb, alone=name == "run")
+        return as_command(verb)
+    found: Callable[..., int] = verb
+    return found
 
 
 def verbs_needed(arguments: Sequence[str], environment: Mapping[str, str]) -> set[str] | None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from gravbench.analysis.loaded import run_data
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.run_loading import load_with_facts
+from gravbench.cli.verdict_verbs import Bless
 from gravbench.errors import DataError, UsageError
 from gravbench.gate.bless import bless_changes, check_blessable, check_whole, provenance_text, write_reference
 from gravbench.gate.reference import RUN_FILE, Reference, load_reference
@@ -21,34 +22,25 @@ from gravbench.store.schema import canonical_json
 REFERENCE_ROOT = Path("reference_outputs")
 
 
-def bless(
-    run: Path,
-    *,
-    reason: str,
-    who: str | None,
-    to: Path | None,
-    allow_differing: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
+def bless(given: Bless) -> int:
     """Print what would change, then (unless a dry run) write `<to>/<suite>/<strategy>/`."""
-    if not reason.strip():
+    if not given.reason.strip():
         raise UsageError("--reason is empty", hint="Say why this run is what we vouch for now.")
-    root = to if to is not None else REFERENCE_ROOT
-    if to is None and not root.is_dir():
+    root = given.to if given.to is not None else REFERENCE_ROOT
+    if given.to is None and not root.is_dir():
         raise UsageError(
             f"{root}: no such folder here", hint="Run at the top of a checkout, or give --to DIR."
         )
-    loaded = load_with_facts(run)
-    check_blessable(loaded, allow_differing=allow_differing)
+    loaded = load_with_facts(given.run)
+    check_blessable(loaded, allow_differing=given.allow_differing)
     folder = root / loaded.manifest.identity.suite
     changes = bless_changes(loaded, _existing(folder))
-    if not as_json:
+    if not given.json:
         print_tables(*(Text(line) for change in changes for line in _lines(change.arm, change.lines)))
     check_whole(loaded, folder)
     data = run_data(loaded.manifest.protocol)
     written: list[Path] = []
-    if not dry_run:
+    if not given.dry_run:
         scorers = open_scorers(loaded.manifest.identity.scorer.split("+"))
         quality = {
             arm: scorers.aggregate(score for own in loaded.unit_scores(arm) for score in own)
@@ -56,12 +48,12 @@ def bless(
         }
         provenance = provenance_text(
             loaded,
-            reason=" ".join(reason.split()),
-            who=who or _author(),
+            reason=" ".join(given.reason.split()),
+            who=given.who or _author(),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         written = write_reference(loaded, folder, quality=quality, provenance=provenance)
-    if as_json:
+    if given.json:
         document = {
             "schema": "gravbench.blessing/1",
             "suite": loaded.manifest.identity.suite,

@@ -36,6 +36,7 @@ from gravbench.cli.run_loading import (
     set_up_referee,
 )
 from gravbench.cli.summary_table import timed_name
+from gravbench.cli.verdict_verbs import Compare
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import ErrorLimit, parse_error_limit
 from gravbench.reporting import breakdown
@@ -328,61 +329,45 @@ def _made_of(d: QualityDifference) -> str:
     return f" ({', '.join(f'{label_of(metric)} on {n}' for metric, n in d.parts.items())})"
 
 
-def compare(
-    base: Path,
-    own: Path | None,
-    *,
-    base_arm: str | None,
-    own_arm: str | None,
-    referee: str | None,
-    forward_cost: Path | None,
-    resamples: int,
-    seed: int,
-    force: bool,
-    max_errors: str,
-    by: Sequence[str],
-    data: Path | None,
-    report: Path | None,
-    as_json: bool,
-) -> int:
+def compare(given: Compare) -> int:
     """Print the comparison; 0 whatever it shows. Unlike suites are exit 3, as are more failed samples than
     `max_errors` allows."""
-    limit = parse_error_limit(max_errors)
-    check_page(report)
-    paths = (base,) if own is None else (base, own)
-    options = AnalysisOptions(seed=seed, resamples=resamples, forward_costs=read_forward_costs(forward_cost))
+    limit = parse_error_limit(given.max_errors)
+    check_page(given.report)
+    paths = (given.base,) if given.own is None else (given.base, given.own)
+    costs = read_forward_costs(given.forward_cost)
+    options = AnalysisOptions(seed=given.seed, resamples=given.resamples, forward_costs=costs)
     if are_results(paths):
-        refuse_run_options(paths, referee=referee, arms=base_arm or own_arm, forward_cost=forward_cost)
-        if own is None:
+        arms = given.base_arm or given.own_arm
+        refuse_run_options(paths, referee=given.referee, arms=arms, forward_cost=given.forward_cost)
+        if given.own is None:
             raise UsageError(
-                f"{base}: one result of gravbench omnidoc; name the second",
+                f"{given.base}: one result of gravbench omnidoc; name the second",
                 hint="gravbench compare A.json B.json; gravbench report A.json shows one alone.",
             )
-        found = load_results(paths, force=force)
+        found = load_results(paths, force=given.force)
         comparison = compare_one(found.run, options).model_copy(update={"not_comparable": found.problems})
         runs = [found.run]
     else:
-        refuse_result_options(data=data)
+        refuse_result_options(data=given.data)
         runs = [load_with_facts(path) for path in paths]
-        comparison = _compared(
-            runs, options, arms=_pair(base_arm, own_arm, runs), referee=referee, force=force
-        )
-    parts = comparison_parts(comparison, by=by)
-    if as_json:
+        comparison = _compared(runs, options, given)
+    parts = comparison_parts(comparison, by=given.by or ())
+    if given.json:
         print_json(canonical_json(comparison.model_dump(mode="json", by_alias=True, exclude_none=True)))
     else:
         print_tables(*parts)
-    if report is not None:
+    if given.report is not None:
         write_page(
             paths,
-            report,
+            given.report,
             argv=("gravbench", *sys.argv[1:]),
-            seed=seed,
-            say=not as_json,
-            resamples=resamples,
-            referee=referee,
-            forward_cost=forward_cost,
-            data=data,
+            seed=given.seed,
+            say=not given.json,
+            resamples=given.resamples,
+            referee=given.referee,
+            forward_cost=given.forward_cost,
+            data=given.data,
         )
     return _exit_code(runs, limit)
 
@@ -401,20 +386,14 @@ def _pair(
     )
 
 
-def _compared(
-    runs: Sequence[LoadedRun],
-    options: AnalysisOptions,
-    *,
-    arms: Sequence[tuple[str, str]] | None,
-    referee: str | None,
-    force: bool,
-) -> Comparison:
+def _compared(runs: Sequence[LoadedRun], options: AnalysisOptions, given: Compare) -> Comparison:
+    arms = _pair(given.base_arm, given.own_arm, runs)
     with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
-        setup = set_up_referee(referee, runs[0], crops=Path(crops))
+        setup = set_up_referee(given.referee, runs[0], crops=Path(crops))
         judged = replace(options, referee=setup.referee, tau=setup.tau)
         if len(runs) == 1:
             return compare_one(runs[0], judged)
-        return compare_runs(runs[0], runs[1], judged, arms=arms, force=force)
+        return compare_runs(runs[0], runs[1], judged, arms=arms, force=given.force)
 
 
 def _exit_code(runs: Sequence[LoadedRun], limit: ErrorLimit) -> int:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gravbench.cli.output import print_json, print_tables
+from gravbench.cli.verbs import Doctor
 from gravbench.errors import EngineError, GravbenchError
 from gravbench.provenance import (
     LOCATING_VARIABLES,
@@ -25,6 +26,7 @@ from gravbench.provenance import (
     cpu,
     git_state,
     package_version,
+    usable_cores,
 )
 from gravbench.records import Record
 from gravbench.resources import __version__
@@ -341,15 +343,16 @@ def _existing(folder: Path) -> Path:
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-def run_doctor(*, forward_cost: bool, model: str | None, threads: int, as_json: bool) -> int:
+def run_doctor(given: Doctor) -> int:
     """Print the checks; 0 when none failed, else 4."""
+    threads = given.threads or usable_cores()
     diagnosis = diagnose(
         folder=Path.cwd() / "runs",
-        model=model,
+        model=given.model,
         threads=threads,
-        forward_cost=(lambda checkpoint: _forward_cost(checkpoint, threads)) if forward_cost else None,
+        forward_cost=(lambda checkpoint: _forward_cost(checkpoint, threads)) if given.forward_cost else None,
     )
-    if as_json:
+    if given.json:
         print_json(canonical_json(diagnosis.model_dump(mode="json", by_alias=True, exclude_none=True)))
     else:
         print_tables(*_parts(diagnosis))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -19,6 +19,7 @@ from gravbench.analysis.loaded import run_data
 from gravbench.cli.output import print_json, print_tables, rich_table, say_error
 from gravbench.cli.progress import make_progress
 from gravbench.cli.run_loading import load_with_facts, policy_of, set_up_referee, shipped_reference
+from gravbench.cli.verdict_verbs import Gate
 from gravbench.errors import DataError, GravbenchError, UsageError
 from gravbench.gate.candidate import judge_candidate
 from gravbench.gate.exact import judge_regenerated, rescore
@@ -53,46 +54,23 @@ TAKEN: dict[Mode, frozenset[str]] = {
 """Options that mean something in a mode; any other is refused rather than passed over."""
 
 
-def gate(
-    run: Path | None,
-    *,
-    reference: Path | None,
-    policy: str | None,
-    mode: str,
-    suite: str | None,
-    model: str | None,
-    data: Path | None,
-    referee: str | None,
-    with_mde: bool,
-    junit: Path | None,
-    as_json: bool,
-) -> int:
+def gate(given: Gate) -> int:
     """Judge, print, tell JUnit and GitHub; returns the report's exit code.
 
     What cannot be loaded is a report too, for JSON, JUnit and GitHub, before the error is raised.
     """
+    run, junit = given.run, given.junit
     _clear(junit)
-    given = {"--suite": suite, "--model": model, "--data": data, "--referee": referee, "--policy": policy}
-    _check_use(mode, run, reference=reference, given={**given, "--mde": with_mde or None})
+    _check_use(given)
     fault: GravbenchError | None = None
     try:
-        report = _judge(
-            run,
-            reference,
-            policy=policy,
-            mode=mode,
-            suite=suite,
-            model=model,
-            data=data,
-            referee=referee,
-            with_mde=with_mde,
-        )
+        report = _judge(given)
     except GravbenchError as error:
         fault = error
         report = unjudged(
-            _mode(mode), error, candidate=None if run is None else run.name, reference=reference
+            _mode(given.mode), error, candidate=None if run is None else run.name, reference=given.reference
         )
-    if as_json:
+    if given.json:
         print_json(canonical_json(report.model_dump(mode="json", by_alias=True, exclude_none=True)))
     elif fault is None:
         print_tables(*verdict_parts(report))
@@ -108,16 +86,18 @@ def _mode(name: str) -> Mode:
     return next(mode for mode in MODES if mode == name)
 
 
-def _check_use(mode: str, run: Path | None, *, reference: Path | None, given: Mapping[str, object]) -> None:
+def _check_use(given: Gate) -> None:
     """`UsageError` for a mode that is none, and for what the mode needs or does not take."""
+    mode, run = given.mode, given.run
     if mode not in MODES:
         raise UsageError(f"--mode: '{mode}'", hint=f"One of {', '.join(MODES)}.")
     if (run is None) == (mode == "candidate"):
         needs = "needs a run folder" if run is None else "takes no run folder"
         raise UsageError(f"gate --mode {mode} {needs}", hint="gravbench gate RUN --reference DIR")
-    if run is None and reference is None:
+    if run is None and given.reference is None:
         raise UsageError("gate: --reference is missing", hint="For example reference_outputs/smoke.")
-    useless = [name for name, value in given.items() if value is not None and name not in TAKEN[_mode(mode)]]
+    names = {name for taken in TAKEN.values() for name in taken} - TAKEN[_mode(mode)]
+    useless = [name for name in sorted(names) if getattr(given, name.removeprefix("--"))]
     if useless:
         raise UsageError(
             f"gate --mode {mode} takes no {useless[0]}",
@@ -125,36 +105,25 @@ def _check_use(mode: str, run: Path | None, *, reference: Path | None, given: Ma
         )
 
 
-def _judge(
-    run: Path | None,
-    reference: Path | None,
-    *,
-    policy: str | None,
-    mode: str,
-    suite: str | None,
-    model: str | None,
-    data: Path | None,
-    referee: str | None,
-    with_mde: bool,
-) -> GateReport:
-    extra: tuple[str | Path, ...] = () if policy is None else (policy,)
-    load_policy(extra)  # a policy that cannot be applied is said before anything is read
-    loaded = load_reference(_reference_folder(reference, run))
-    if mode == "rescore":
-        return _rescore(loaded, suite, data)
-    if mode == "regenerate":
-        return _regenerate(loaded, suite, model, data, load_policy(extra))
-    assert run is not None
-    candidate = load_with_facts(run)
+def _judge(given: Gate) -> GateReport:
+    extra: tuple[str | Path, ...] = () if given.policy is None else (given.policy,)
+    policy = load_policy(extra)  # one that cannot be applied is said before anything is read
+    loaded = load_reference(_reference_folder(given.reference, given.run))
+    if given.mode == "rescore":
+        return _rescore(loaded, given)
+    if given.mode == "regenerate":
+        return _regenerate(loaded, given, policy)
+    assert given.run is not None
+    candidate = load_with_facts(given.run)
     with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
-        setup = set_up_referee(referee, candidate, crops=Path(crops))
+        setup = set_up_referee(given.referee, candidate, crops=Path(crops))
         return judge_candidate(
             candidate,
             loaded,
             lambda arm: policy_of(arm, extra),
             referee=setup.referee,
             tau=setup.tau,
-            with_mde=with_mde,
+            with_mde=given.mde,
         )
 
 
@@ -177,11 +146,11 @@ def _reference_folder(given: Path | None, run: Path | None) -> Path:
     return folder
 
 
-def _rescore(reference: Reference, suite: str | None, data: Path | None) -> GateReport:
+def _rescore(reference: Reference, given: Gate) -> GateReport:
     from gravbench.scorers.scoring import open_scorers
 
-    loaded = load_suite(suite or reference.suite)
-    options = RunOptions(suite=loaded.name, data=data)
+    loaded = load_suite(given.suite or reference.suite)
+    options = RunOptions(suite=loaded.name, data=given.data)
     opened = open_suite_data(options, loaded, note=lambda _: None)
     ids = {sample_id for arm in reference.arms.values() for sample_id, _ in arm.predictions}
     samples = [sample for sample in opened.samples if sample.sample_id in ids]
@@ -202,24 +171,22 @@ def _rescore(reference: Reference, suite: str | None, data: Path | None) -> Gate
     )
 
 
-def _regenerate(
-    reference: Reference, suite: str | None, model: str | None, data: Path | None, policy: Policy
-) -> GateReport:
+def _regenerate(reference: Reference, given: Gate, policy: Policy) -> GateReport:
     """Run the reference's question again, in a folder that goes away, and compare to the last token."""
     from gravbench.runner.engine import open_engine
     from gravbench.runner.run import run as run_path
 
     identity = next(iter(reference.arms.values())).run.identity
-    loaded = load_suite(suite or reference.suite)
+    loaded = load_suite(given.suite or reference.suite)
     progress = make_progress(quiet=False)
     with tempfile.TemporaryDirectory(prefix="gravbench-gate-") as folder:
         options = options_of(
             identity,
             strategies=tuple(sorted(reference.arms)),
-            suite=suite or reference.suite,
-            model=model,
+            suite=given.suite or reference.suite,
+            model=given.model,
             out=Path(folder),
-            data=data,
+            data=given.data,
             argv=("gravbench", "gate", "--mode", "regenerate"),
         )
         opened = open_suite_data(options, loaded, note=progress.note)

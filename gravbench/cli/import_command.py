@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from gravbench.analysis.summary import summary_json
 from gravbench.cli.output import print_json, print_tables, say_error
 from gravbench.cli.summary_table import summary_parts
+from gravbench.cli.verbs import Import
 from gravbench.errors import NotComparableError
 from gravbench.options import RunOptions, parse_error_limit
 from gravbench.provenance import capture
@@ -20,39 +19,31 @@ from gravbench.runner.samples import check_drift, open_suite_data
 from gravbench.suites.manifest import load_suite
 
 
-def import_predictions(
-    *,
-    suite: str,
-    predictions: Path,
-    arm: str,
-    out: Path,
-    of: str | None,
-    data: Path | None,
-    where: str | None,
-    pages: str | None,
-    allow_drift: Sequence[str],
-    max_errors: str,
-    as_json: bool,
-) -> int:
+def import_predictions(given: Import) -> int:
     """Bring the answers in, print the summary of all arms; 3 when more of this arm failed than allowed."""
-    limit = parse_error_limit(max_errors)
-    loaded = load_suite(suite)
-    drift = check_drift(allow_drift)
-    asked = RunOptions(suite=suite, data=data, where=where, pages=pages, allow_drift=drift)
+    arm, limit = given.arm, parse_error_limit(given.max_errors)
+    loaded = load_suite(given.suite)
+    asked = RunOptions(
+        suite=given.suite,
+        data=given.data,
+        where=given.where,
+        pages=given.pages,
+        allow_drift=check_drift(given.allow_drift or ()),
+    )
     opened = open_suite_data(asked, loaded, note=lambda text: print(text, file=sys.stderr))
-    found = read_predictions(predictions, [sample.sample_id for sample in opened.samples], arm=of)
+    found = read_predictions(given.predictions, [sample.sample_id for sample in opened.samples], arm=given.of)
     done = import_arm(
         loaded,
         opened,
         found,
         arm=arm,
-        out=out,
-        source=predictions.name,
+        out=given.out,
+        source=given.predictions.name,
         argv=("gravbench", *sys.argv[1:]),
         environment=capture(os.environ),
         now=datetime.now(UTC),
     )
-    if as_json:
+    if given.json:
         print_json(summary_json(done.summary))
     else:
         print_tables(*summary_parts(done.summary))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from gravbench.cli.run_loading import (
     set_up_referee,
     shipped_reference,
 )
+from gravbench.cli.verdict_verbs import Report
 from gravbench.errors import DataError, UsageError
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
@@ -74,40 +76,25 @@ def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) ->
     )
 
 
-def report(
-    paths: tuple[Path, ...],
-    *,
-    out: Path | None,
-    publish: str | None,
-    root: Path,
-    title: str | None,
-    reference: Path | None,
-    referee: str | None,
-    forward_cost: Path | None,
-    data: Path | None,
-    resamples: int,
-    seed: int,
-    as_json: bool,
-    argv: tuple[str, ...],
-) -> int:
+def report(given: Report) -> int:
     """Write the page (and the published folder); 0 whatever it shows."""
-    if out is None and publish is None:
+    if given.out is None and given.publish is None:
         raise UsageError("nowhere to write the report", hint="gravbench report RUN --out report.html")
     document, written = write_report(
-        paths,
-        out=out,
-        publish=publish,
-        root=root,
-        title=title,
-        reference=reference,
-        referee=referee,
-        forward_cost=forward_cost,
-        data=data,
-        resamples=resamples,
-        seed=seed,
-        argv=argv,
+        tuple(given.runs),
+        out=given.out,
+        publish=given.publish,
+        root=given.to,
+        title=given.title,
+        reference=given.reference,
+        referee=given.referee,
+        forward_cost=given.forward_cost,
+        data=given.data,
+        resamples=given.resamples,
+        seed=given.seed,
+        argv=("gravbench", *sys.argv[1:]),
     )
-    _tell(document, written, as_json=as_json)
+    _tell(document, written, as_json=given.json)
     return 0
 
 

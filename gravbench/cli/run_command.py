@@ -20,6 +20,7 @@ from gravbench.cli.output import print_json, print_line, print_tables, rich_tabl
 from gravbench.cli.progress import duration, make_progress
 from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.summary_table import data_parts, summary_parts, timed_name
+from gravbench.cli.verbs import Export, Run, Score, Sweep
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import RunOptions
 from gravbench.reporting.breakdown import tie_sentence, ties_of
@@ -39,50 +40,46 @@ if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm.rows import Cdm
 
 
-def run_suite(options: RunOptions, *, report: Path | None, as_json: bool, quiet: bool) -> int:
-    """Run, print, write the `report`, and return 0, or 3 when more samples failed than allowed."""
-    asked = as_arms(options)
-    check_page(report)
-    outcome = run_plan(asked, quiet=quiet)
+def run_suite(given: Run) -> int:
+    """Run, print, write the report asked for, and return 0, or 3 when more samples failed than allowed."""
+    asked = as_arms(given.options)
+    if given.dry_run:
+        return _plan(asked, given)
+    check_page(given.report)
+    outcome = run_plan(asked, quiet=given.quiet)
     summary = outcome.summary
-    _tell(
-        outcome, lambda: summary_json(summary), lambda: summary_parts(summary), as_json=as_json, quiet=quiet
-    )
-    if report is not None:
-        write_page(
-            (outcome.run_dir,), report, argv=options.argv, seed=options.seed, say=not (as_json or quiet)
-        )
+    _tell(given, outcome, lambda: summary_json(summary), lambda: summary_parts(summary))
+    if given.report is not None:
+        say = not (given.json or given.quiet)
+        write_page((outcome.run_dir,), given.report, argv=asked.argv, seed=asked.seed, say=say)
     return exit_code(outcome, asked)
 
 
 def _tell(
+    given: Run | Sweep,
     outcome: Outcome,
     document: Callable[[], bytes],
     parts: Callable[[], Iterable[RenderableType]],
-    *,
-    as_json: bool,
-    quiet: bool,
 ) -> None:
     """One JSON document, the run folder alone, or tables. Warnings stand in the tables, else on stderr."""
-    if not (as_json or quiet):
+    if not (given.json or given.quiet):
         print_tables(*parts())
         return
     for warning in outcome.summary.warnings:
         say_warning(warning)
-    if as_json:
+    if given.json:
         print_json(document())
     else:
         print_line(str(outcome.run_dir))
 
 
-def plan_suite(options: RunOptions, *, as_json: bool, quiet: bool) -> int:
+def _plan(asked: RunOptions, given: Run) -> int:
     """Say what the run would be; 0. A few samples are answered, and nothing is kept of them."""
-    asked = as_arms(options)
     suite = load_suite(asked.suite)
-    progress = make_progress(quiet=quiet)
+    progress = make_progress(quiet=given.quiet)
     opened = open_suite_data(asked, suite, note=progress.note)
     found = forecast(asked, suite, opened, open_backend=open_engine, progress=progress, environ=os.environ)
-    if as_json:
+    if given.json:
         print_json(canonical_json({"schema": "gravbench.forecast/1", **found.model_dump(mode="json")}))
     else:
         for line in _forecast_lines(found):
@@ -143,10 +140,10 @@ def exit_code(outcome: Outcome, options: RunOptions) -> int:
     return NotComparableError.exit_code
 
 
-def score_run(run_dir: Path, *, suite: str | None, data: Path | None, as_json: bool) -> int:
+def score_run(given: Score) -> int:
     """Score again and print the summary. `suite` and `data` override where the manifest says they lie."""
-    summary = score_again(run_dir, suite=suite, data=data)
-    if as_json:
+    summary = score_again(given.run, suite=given.suite, data=given.data)
+    if given.json:
         print_json(summary_json(summary))
     else:
         print_tables(*summary_parts(summary))
@@ -161,13 +158,18 @@ def score_again(run_dir: Path, *, suite: str | None, data: Path | None) -> Summa
     return rescore(run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data))
 
 
-def give_back(run_dir: Path, *, format: str, out: Path | None) -> int:
-    """Write the answers of a run in a format of other tools, and say where."""
+def export_run(given: Export) -> int:
+    """Write the answers of a run in a format of other tools, and say where; or its clockless lines."""
+    if given.clockless:
+        return _export_clockless(RunDirectory(given.run), given.out)
+    format, out = given.format, given.out
+    if format is None:
+        raise UsageError("export needs to know what to write", hint="Add --format jsonl or --clockless.")
     if format not in FORMATS:
         raise UsageError(f"--format {format!r}: unknown", hint=f"One of {', '.join(FORMATS)}.")
     if out is None:
         raise UsageError(f"--format {format}: nowhere to write", hint="Name a place with --out.")
-    run = RunDirectory(run_dir)
+    run = RunDirectory(given.run)
     written = FORMATS[format](run, out)
     if format == "omnidocbench":
         written += _official_results(run, written, out / "result")
@@ -211,11 +213,8 @@ def _cdm() -> Cdm:
     return find_cdm(default_cache_dir(), workers=1)
 
 
-def export_run(run_dir: Path, *, clockless: bool, out: Path | None) -> int:
+def _export_clockless(run: RunDirectory, out: Path | None) -> int:
     """Write the clockless lines of a finished, scored run to `out` or stdout."""
-    if not clockless:
-        raise UsageError("export needs to know what to write", hint="Add --format jsonl or --clockless.")
-    run = RunDirectory(run_dir)
     manifest = run.manifest()
     pairs = finished_pairs(run, manifest)
     scores = run.scores(manifest.identity.scorer)
@@ -228,8 +227,8 @@ def export_run(run_dir: Path, *, clockless: bool, out: Path | None) -> int:
     ]
     if unscored:
         raise NotComparableError(
-            f"{run_dir}: {len(unscored)} predictions have no score, the first is of {unscored[0].sample_id}",
-            hint=f"Run `gravbench score {run_dir}` first.",
+            f"{run.path}: {len(unscored)} predictions have no score, the first is of {unscored[0].sample_id}",
+            hint=f"Run `gravbench score {run.path}` first.",
         )
     data = b"".join(clockless_lines(manifest, pairs, scores))
     if out is None:
@@ -246,21 +245,19 @@ MAX_BLOCK = 4096
 _BATCHES = "Speedups are over ar at the same batch size; ar:batch=N over ar is the gain of batching."
 
 
-def sweep(
-    options: RunOptions, *, blocks: str, batch_sizes: str, vary: tuple[str, ...], as_json: bool, quiet: bool
-) -> int:
+def sweep(given: Sweep) -> int:
     """Run all arms interleaved, print the curve; 3 when more samples failed than allowed."""
     strategies = swept_strategies(
-        vary=vary,
-        blocks=parse_sizes("--blocks", blocks, most=MAX_BLOCK),
-        batches=parse_sizes("--batch-sizes", batch_sizes, most=MAX_BATCH),
-        strategies=options.strategies,
+        vary=tuple(given.vary or ("selfspec",)),
+        blocks=parse_sizes("--blocks", given.blocks, most=MAX_BLOCK),
+        batches=parse_sizes("--batch-sizes", given.batch_sizes, most=MAX_BATCH),
+        strategies=given.options.strategies,
     )
-    asked = as_arms(options.but(strategies=strategies))
-    outcome = run_plan(asked, quiet=quiet)
+    asked = as_arms(given.options.but(strategies=strategies))
+    outcome = run_plan(asked, quiet=given.quiet)
     curve = curve_of(outcome.summary)
     document = curve.model_dump(mode="json", by_alias=True, exclude_none=True)
-    _tell(outcome, lambda: canonical_json(document), lambda: curve_parts(curve), as_json=as_json, quiet=quiet)
+    _tell(given, outcome, lambda: canonical_json(document), lambda: curve_parts(curve))
     return exit_code(outcome, asked)
 
 

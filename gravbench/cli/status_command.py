@@ -14,6 +14,7 @@ from rich.text import Text
 from gravbench.analysis.summary import Summary, build_summary
 from gravbench.cli.output import print_json, print_tables
 from gravbench.cli.summary_table import summary_parts
+from gravbench.cli.verdict_verbs import Status
 from gravbench.errors import DataError
 from gravbench.resources import __version__
 from gravbench.scorers.scoring import open_scorers
@@ -50,12 +51,13 @@ class RunStatus:
         return len({(e.sample_id, e.rep) for e in self.manifest.plan})
 
 
-def status(path: Path, *, as_json: bool) -> int:
+def status(given: Status) -> int:
     """Print how far a run is and a table of what is there; 0 whatever it finds, for it can be looked at."""
+    path = given.run
     run = RunDirectory(path)
     found = read_status(run, now=time.time())
     partial = partial_summary(found, str(path))
-    if as_json:
+    if given.json:
         print_json(canonical_json(_document(path, found, partial)))
     else:
         print_tables(*_parts(path, found, partial))

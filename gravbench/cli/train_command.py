@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
+from gravbench.cli.verbs import Train
 from gravbench.errors import UsageError
 
 
@@ -30,39 +30,27 @@ def print_entry(entry: dict[str, Any]) -> None:
     )
 
 
-def run_training(
-    *,
-    out: Path,
-    init: Path | None,
-    budget: str,
-    processes: int,
-    seed: int,
-    block: int,
-    matrix_lr: float | None,
-    other_lr: float | None,
-    device: str,
-    quiet: bool,
-) -> int:
+def run_training(given: Train) -> int:
     """Train and print where the checkpoint is."""
     from gravbench.workshop.training.losses import Weights
     from gravbench.workshop.training.optimizer import FROM_CHECKPOINT, Curriculum
     from gravbench.workshop.training.trainer import TrainOptions, train
 
-    started = init is not None
+    started, block = given.init is not None, given.block
     options = TrainOptions(
-        out=out,
-        init=init,
-        budget_s=parse_duration(budget),
-        processes=processes,
-        seed=seed,
+        out=given.out,
+        init=given.init,
+        budget_s=parse_duration(given.budget),
+        processes=given.processes,
+        seed=given.seed,
         blocks=(block,) if started else (max(block // 2, 1), block, block, block * 2),
         block=block,
-        matrix_lr=matrix_lr if matrix_lr is not None else (1e-3 if started else 0.02),
-        other_lr=other_lr if other_lr is not None else (1e-4 if started else 2e-3),
+        matrix_lr=given.matrix_lr if given.matrix_lr is not None else (1e-3 if started else 0.02),
+        other_lr=given.other_lr if given.other_lr is not None else (1e-4 if started else 2e-3),
         curriculum=FROM_CHECKPOINT if started else Curriculum(),
         weights=Weights(ink=0.0, pointer=0.0, agree=True) if started else Weights(),
-        device=device,
-        report=None if quiet else print_entry,
+        device=given.device,
+        report=None if given.quiet else print_entry,
     )
     checkpoint = train(options)
     print(checkpoint)

@@ -1,16 +1,30 @@
-"""The verbs about running and data: each parses, calls one function, prints, and returns an exit code.
+"""The verbs about running and data, declared: what a user may give, and which function takes it.
 
-Their bodies live in the `*_command` modules, imported when a verb runs.
+Bodies live in the `*_command` modules, imported when a verb runs; help needs none of them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from gravbench.options import RunOptions
+
+
+class Verb:
+    """Base of declarations. Fields are parameters, the docstring is the help, `body` takes what was given."""
+
+    body: ClassVar[str]
+    """`module:function` in this package; the function returns the exit code."""
+    alone: ClassVar[bool]
+    """Whether a field `options: RunOptions` stands for all options of a run, or only those of a sweep."""
+
+    def __init_subclass__(cls, *, body: str, alone: bool = True) -> None:
+        cls.body, cls.alone = body, alone
+
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", help="No progress and no table, only the run folder.")]
@@ -23,67 +37,57 @@ ReportOption = Annotated[
 ]
 
 
-def run(
-    options: RunOptions,
-    report: ReportOption = None,
+@dataclass(frozen=True, kw_only=True)
+class Run(Verb, body="run_command:run_suite"):
+    """Run strategies over a suite in interleaved pairs; print quality, acceptance and speed.
+
+    Repeating the same command continues an unfinished run.
+    """
+
+    options: RunOptions
+    report: ReportOption = None
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run", help="Only say what would run: samples, arms, budgets, disk, time, memory."
         ),
-    ] = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-) -> int:
-    """Run strategies over a suite in interleaved pairs; print quality, acceptance and speed.
+    ] = False
+    json: JsonFlag = False
+    quiet: QuietFlag = False
 
-    Repeating the same command continues an unfinished run.
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep(Verb, body="run_command:sweep", alone=False):
+    """A curve over block sizes and strategies: all arms interleaved in one session, one run folder.
+
+    Further strategies (`--strategy`) run as they are; ar is always there.
     """
-    from gravbench.cli.run_command import plan_suite, run_suite
 
-    if dry_run:
-        return plan_suite(options, as_json=json, quiet=quiet)
-    return run_suite(options, report=report, as_json=json, quiet=quiet)
-
-
-def sweep(
-    options: RunOptions,
-    blocks: Annotated[str, typer.Option(help="Block sizes, comma-separated.")] = "4,8,16,32",
+    options: RunOptions
+    blocks: Annotated[str, typer.Option(help="Block sizes, comma-separated.")] = "4,8,16,32"
     batch_sizes: Annotated[
         str,
         typer.Option(help="Batch sizes, comma-separated; ar runs at each of them too, as the measure."),
-    ] = "1",
+    ] = "1"
     vary: Annotated[
         list[str] | None,
         typer.Option(
             help="Strategy to run at every block size; repeatable. Default: selfspec.", show_default=False
         ),
-    ] = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-) -> int:
-    """A curve over block sizes and strategies: all arms interleaved in one session, one run folder.
-
-    Further strategies (`--strategy`) run as they are; ar is always there.
-    """
-    from gravbench.cli import run_command
-
-    return run_command.sweep(
-        options,
-        blocks=blocks,
-        batch_sizes=batch_sizes,
-        vary=tuple(vary or ("selfspec",)),
-        as_json=json,
-        quiet=quiet,
-    )
+    ] = None
+    json: JsonFlag = False
+    quiet: QuietFlag = False
 
 
-def score(
-    run: RunArgument,
+@dataclass(frozen=True, kw_only=True)
+class Score(Verb, body="run_command:score_run"):
+    """Score a finished run again from its records. Loads no model; refuses other pages than the run's."""
+
+    run: RunArgument
     suite: Annotated[
         str | None,
         typer.Option(help="Suite of the references. Default: the run's own.", show_default=False),
-    ] = None,
+    ] = None
     data: Annotated[
         Path | None,
         typer.Option(
@@ -91,167 +95,139 @@ def score(
             help="Folder of the run's pages. Default: where the run read them.",
             show_default=False,
         ),
-    ] = None,
-    json: JsonFlag = False,
-) -> int:
-    """Score a finished run again from its records. Loads no model; refuses other pages than the run's."""
-    from gravbench.cli.run_command import score_run
-
-    return score_run(run, suite=suite, data=data, as_json=json)
+    ] = None
+    json: JsonFlag = False
 
 
-def import_(
-    suite: Annotated[str, typer.Option(help="Suite that was answered.", show_default=False)],
+@dataclass(frozen=True, kw_only=True)
+class Import(Verb, body="import_command:import_predictions"):
+    """Make a run of answers that another program wrote; score, compare, gate and report take it as any."""
+
+    suite: Annotated[str, typer.Option(help="Suite that was answered.", show_default=False)]
     predictions: Annotated[
         Path,
         typer.Option(metavar="PATH", help="Folder of Markdown, or JSON Lines.", show_default=False),
-    ],
-    arm: Annotated[str, typer.Option(help="Name of the arm: who answered.", show_default=False)],
+    ]
+    arm: Annotated[str, typer.Option(help="Name of the arm: who answered.", show_default=False)]
     out: Annotated[
         Path,
         typer.Option(metavar="RUN", help="Run folder; a further import adds an arm.", show_default=False),
-    ],
+    ]
     of: Annotated[
         str | None,
         typer.Option(metavar="ARM", help="Which arm of a file that holds several.", show_default=False),
-    ] = None,
+    ] = None
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the suite's pages, as for run.", show_default=False),
-    ] = None,
+    ] = None
     where: Annotated[
         str | None,
         typer.Option(metavar="KEY=VALUE", help="Only samples with this attribute.", show_default=False),
-    ] = None,
+    ] = None
     pages: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Only samples whose id matches.", show_default=False)
-    ] = None,
+    ] = None
     allow_drift: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FIELD", help="suite: a changed copy of the data, named as such.", show_default=False
         ),
-    ] = None,
+    ] = None
     max_errors: Annotated[
         str, typer.Option(help="Samples that may lack a prediction before exit 3: a share or a number.")
-    ] = "1%",
-    json: JsonFlag = False,
-) -> int:
-    """Make a run of answers that another program wrote; score, compare, gate and report take it as any."""
-    from gravbench.cli.import_command import import_predictions
-
-    return import_predictions(
-        suite=suite,
-        predictions=predictions,
-        arm=arm,
-        out=out,
-        of=of,
-        data=data,
-        where=where,
-        pages=pages,
-        allow_drift=allow_drift or (),
-        max_errors=max_errors,
-        as_json=json,
-    )
+    ] = "1%"
+    json: JsonFlag = False
 
 
-def export(
-    run: RunArgument,
+@dataclass(frozen=True, kw_only=True)
+class Export(Verb, body="run_command:export_run"):
+    """Give a finished run back: lines to compare byte for byte, or what other tools read."""
+
+    run: RunArgument
     clockless: Annotated[
         bool,
         typer.Option(
             "--clockless", help="Predictions, token ids, counters and scores; nothing a clock wrote."
         ),
-    ] = False,
+    ] = False
     format: Annotated[
         str | None,
         typer.Option(
             help="jsonl, parquet, omnidocbench (Markdown, and the official result files) or olmocr.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(help="File or folder to write. Default of --clockless: stdout.", show_default=False),
-    ] = None,
-) -> int:
-    """Give a finished run back: lines to compare byte for byte, or what other tools read."""
-    from gravbench.cli.run_command import export_run, give_back
-
-    if format is not None and not clockless:
-        return give_back(run, format=format, out=out)
-    return export_run(run, clockless=clockless, out=out)
+    ] = None
 
 
-def doctor(
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Verb, body="doctor_command:run_doctor"):
+    """Check this machine: versions, disk, suites, the shipped model."""
+
     forward_cost: Annotated[
         bool, typer.Option("--forward-cost", help="Also measure c(Q)/c(1), the cost of a forward on Q rows.")
-    ] = False,
+    ] = False
     model: Annotated[
         str | None,
         typer.Option(help="gravity-tiny or a checkpoint folder. Default: gravity-tiny.", show_default=False),
-    ] = None,
+    ] = None
     threads: Annotated[
         int | None,
         typer.Option(
             min=1, max=1024, help="CPU threads of the model. Default: as many as the cores it may use."
         ),
-    ] = None,
-    json: JsonFlag = False,
-) -> int:
-    """Check this machine: versions, disk, suites, the shipped model."""
-    from gravbench.cli.doctor_command import run_doctor
-    from gravbench.provenance import usable_cores
-
-    return run_doctor(forward_cost=forward_cost, model=model, threads=threads or usable_cores(), as_json=json)
+    ] = None
+    json: JsonFlag = False
 
 
-def suites_list(json: JsonFlag = False) -> int:
+@dataclass(frozen=True, kw_only=True)
+class SuitesList(Verb, body="suites_command:list_all"):
     """Name the suites this installation can find."""
-    from gravbench.cli.suites_command import list_all
 
-    return list_all(as_json=json)
+    json: JsonFlag = False
 
 
-def suites_show(
-    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)], json: JsonFlag = False
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class SuitesShow(Verb, body="suites_command:show"):
     """Show one suite: samples by task, prompts, budgets, digest."""
-    from gravbench.cli.suites_command import show
 
-    return show(name, as_json=json)
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)]
+    json: JsonFlag = False
 
 
-def suites_verify(
-    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)],
+@dataclass(frozen=True, kw_only=True)
+class SuitesVerify(Verb, body="suites_command:verify"):
+    """Check a suite's data: digests, annotations, every image. Exit 5 when something is wrong."""
+
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)]
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of its pages.", show_default=False)
-    ] = None,
-    json: JsonFlag = False,
-) -> int:
-    """Check a suite's data: digests, annotations, every image. Exit 5 when something is wrong."""
-    from gravbench.cli.suites_command import verify
-
-    return verify(name, data=data, as_json=json)
+    ] = None
+    json: JsonFlag = False
 
 
-def suites_fetch(
-    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)],
+@dataclass(frozen=True, kw_only=True)
+class SuitesFetch(Verb, body="suites_command:fetch"):
+    """Download a suite's pages at their pinned revision, resume, verify. Research data, not ours to ship."""
+
+    name: Annotated[str, typer.Argument(help="Suite name.", show_default=False)]
     data: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR", help="Folder to fill. Default: its place in GRAVBENCH_DATA.", show_default=False
         ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-) -> int:
-    """Download a suite's pages at their pinned revision, resume, verify. Research data, not ours to ship."""
-    from gravbench.cli.suites_command import fetch
-
-    return fetch(name, data=data, quiet=quiet)
+    ] = None
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False
 
 
-def suites_make(
+@dataclass(frozen=True, kw_only=True)
+class SuitesMake(Verb, body="suites_command:make"):
+    """Make a suite of images and their ground truth; list what was left out, and why."""
+
     images: Annotated[
         Path | None,
         typer.Option(
@@ -259,7 +235,7 @@ def suites_make(
             help="Folder of images. Without --truth, NAME.txt, .md, .html or .tex lies beside NAME.png.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     truth: Annotated[
         Path | None,
         typer.Option(
@@ -267,14 +243,14 @@ def suites_make(
             help="Ground truth: CSV, TSV, JSON, JSON Lines, Parquet, or a folder that `datasets` saved.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     name: Annotated[
         str | None, typer.Option(help="Name of the suite. Default: that of the folder or file.")
-    ] = None,
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="New folder. Default: ./NAME.", show_default=False),
-    ] = None,
+    ] = None
     columns: Annotated[
         str | None,
         typer.Option(
@@ -282,80 +258,49 @@ def suites_make(
             help="Roles: image, text, task, split, id. Further columns become attributes.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     prompt: Annotated[
         list[str] | None,
         typer.Option(metavar="TASK=TEXT", help="Default: the model's own; repeatable.", show_default=False),
-    ] = None,
+    ] = None
     max_new_tokens: Annotated[
         list[str] | None,
         typer.Option(metavar="TASK=N", help="Default: text 512, table and formula 4096.", show_default=False),
-    ] = None,
-    scorer: Annotated[str, typer.Option(help="Who scores crops: crops or crops-quick.")] = "crops",
+    ] = None
+    scorer: Annotated[str, typer.Option(help="Who scores crops: crops or crops-quick.")] = "crops"
     pages: Annotated[
         bool,
         typer.Option("--pages", help="Whole pages, images or PDFs; NAME.md, in --truth DIR, is their truth."),
-    ] = False,
-    dpi: Annotated[int, typer.Option(min=36, max=1200, help="Resolution that PDFs are rendered at.")] = 150,
-    encoding: Annotated[str, typer.Option(help="Of text files without a byte-order mark.")] = "utf-8",
-    json: JsonFlag = False,
-) -> int:
-    """Make a suite of images and their ground truth; list what was left out, and why."""
-    from gravbench.cli.make_command import make
-
-    return make(
-        images=images,
-        truth=truth,
-        name=name,
-        out=out,
-        columns=columns,
-        prompts=prompt or (),
-        budgets=max_new_tokens or (),
-        scorer=scorer,
-        pages=pages,
-        dpi=dpi,
-        encoding=encoding,
-        as_json=json,
-    )
+    ] = False
+    dpi: Annotated[int, typer.Option(min=36, max=1200, help="Resolution that PDFs are rendered at.")] = 150
+    encoding: Annotated[str, typer.Option(help="Of text files without a byte-order mark.")] = "utf-8"
+    json: JsonFlag = False
 
 
-def train(
+@dataclass(frozen=True, kw_only=True)
+class Train(Verb, body="train_command:run_training"):
+    """Train a model that reads and drafts: AR and block diffusion jointly, on synthetic crops."""
+
     out: Annotated[
         Path, typer.Option(help="Training folder; an unfinished one continues.", show_default=False)
-    ],
+    ]
     init: Annotated[
         Path | None,
         typer.Option(
             help="GLM-OCR checkpoint folder to start from. Default: a new small model.", show_default=False
         ),
-    ] = None,
-    budget: Annotated[str, typer.Option(help="Processor time of each process: 90m, 2h or seconds.")] = "1h",
-    processes: Annotated[int, typer.Option(min=1, help="Processes, one core each.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of crops, noise and weights.")] = 0,
-    block: Annotated[int, typer.Option(min=1, help="Block size runs will draft by default.")] = 8,
+    ] = None
+    budget: Annotated[str, typer.Option(help="Processor time of each process: 90m, 2h or seconds.")] = "1h"
+    processes: Annotated[int, typer.Option(min=1, help="Processes, one core each.")] = 1
+    seed: Annotated[int, typer.Option(min=0, help="Seed of crops, noise and weights.")] = 0
+    block: Annotated[int, typer.Option(min=1, help="Block size runs will draft by default.")] = 8
     matrix_lr: Annotated[
         float | None,
         typer.Option(min=0.0, help="Muon rate. Default: 0.02, with --init 0.001.", show_default=False),
-    ] = None,
+    ] = None
     other_lr: Annotated[
         float | None,
         typer.Option(min=0.0, help="AdamW rate. Default: 2e-3, with --init 1e-4.", show_default=False),
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
-) -> int:
-    """Train a model that reads and drafts: AR and block diffusion jointly, on synthetic crops."""
-    from gravbench.cli.train_command import run_training
-
-    return run_training(
-        out=out,
-        init=init,
-        budget=budget,
-        processes=processes,
-        seed=seed,
-        block=block,
-        matrix_lr=matrix_lr,
-        other_lr=other_lr,
-        device=device,
-        quiet=quiet,
-    )
+    ] = None
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False

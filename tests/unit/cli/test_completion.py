@@ -10,7 +10,7 @@ from run_support import child_environment
 
 from gravbench.cli import run_command
 from gravbench.cli.app import run_command_line
-from gravbench.cli.run_options import VALUES, completer
+from gravbench.cli.parameters import VALUES, completer
 from gravbench.options import RunOptions, declared_options
 from gravbench.runner.run import Outcome
 

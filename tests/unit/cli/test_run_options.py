@@ -12,6 +12,7 @@ from run_support import run_identity
 
 from gravbench.cli import app, run_command
 from gravbench.cli.app import build_app
+from gravbench.cli.verbs import Run, Sweep
 from gravbench.options import (
     MAX_SEED,
     ErrorLimit,
@@ -59,8 +60,8 @@ def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptio
     """The options that reach the body of a verb."""
     caught: list[RunOptions] = []
 
-    def body(options: RunOptions, **_: object) -> int:
-        caught.append(options.but(argv=()))
+    def body(given: Run | Sweep) -> int:
+        caught.append(given.options.but(argv=()))
         return 0
 
     monkeypatch.setattr(run_command, "run_suite", body)

@@ -1,4 +1,4 @@
-"""The options of a run on the command line: parameters made from `RunOptions`, and what a shell completes.
+"""Declared verbs as commands: their parameters, those made from `RunOptions`, and what a shell completes.
 
 Values are found when the shell asks; suggestions refuse nothing.
 """
@@ -10,6 +10,8 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -17,6 +19,7 @@ import typer
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
+from gravbench.cli.verbs import Verb
 from gravbench.options import ErrorLimit, Option, RunOptions, declared_options
 
 
@@ -62,31 +65,38 @@ def completer(parameter: str) -> Callable[[str], list[str]] | None:
     return complete
 
 
-def takes_run_options(verb: Callable[..., int], *, alone: bool = True) -> Callable[..., int]:
-    """`verb(options, ...)` as a command: every option of a run, then the verb's own parameters.
+def as_command(declared: type[Verb]) -> Callable[..., int]:
+    """A declared verb as a function of its parameters, which imports the body when it is called.
 
-    Without `alone`, those that only a single run has are left out.
+    A field `options: RunOptions` is every option of a run; one that the verb has itself is the verb's.
     """
-    own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(verb, eval_str=True).parameters.values()
-        if parameter.name != "options"
-    ]
-    taken = {
-        name: _parameter(name, field, option)
-        for name, field, option in declared_options()
-        if (alone or not option.alone) and name not in {p.name for p in own}
-    }
+    kinds = typing.get_type_hints(declared, include_extras=True)
+    own = {field.name: _field(field, kinds[field.name]) for field in fields(declared)}  # type: ignore[arg-type]
+    taken = {}
+    if own.pop("options", None) is not None:
+        taken = {
+            name: _parameter(name, field, option)
+            for name, field, option in declared_options()
+            if (declared.alone or not option.alone) and name not in own
+        }
 
     def command(**given: Any) -> int:
-        asked = {name: given.pop(name) for name in taken}
-        return verb(run_options(**asked), **given)
+        if taken:
+            given["options"] = run_options(**{name: given.pop(name) for name in taken})
+        module, _, function = declared.body.partition(":")
+        code: int = getattr(import_module(f"gravbench.cli.{module}"), function)(declared(**given))
+        return code
 
-    parameters = [*taken.values(), *own]
-    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    parameters = [*taken.values(), *own.values()]
+    command.__name__, command.__doc__ = declared.__name__.lower(), declared.__doc__
     command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
+
+
+def _field(field: Field[Any], kind: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def run_options(**asked: Any) -> RunOptions:
