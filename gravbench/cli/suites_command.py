@@ -28,7 +28,6 @@ from gravbench.suites.samples import Sample
 from gravbench.suites.status import FoundData, Verification, fetch_pages, find_data, verify_suite
 from gravbench.suites.truth_tables import read_truth
 
-
 SHOWN_FAULTS = 20
 
 
