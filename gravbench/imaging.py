@@ -232,3 +232,11 @@ def _as_grey_or_rgb(image: Image.Image, name: str) -> Image.Image:
         page = Image.new("RGBA", clear.size, "white")
         return Image.alpha_composite(page, clear).convert("RGB")
     return image.convert("RGB")
+
+
+def is_within(resolved: Path, root: Path) -> bool:
+    """Whether a path lies below `root`, or is a blob of the hub repository that `root` is a snapshot of."""
+    if resolved.is_relative_to(root):
+        return True
+    snapshot = next((p for p in (root, *root.parents) if p.parent.name == "snapshots"), None)
+    return snapshot is not None and resolved.parent == snapshot.parent.parent / "blobs"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.imaging import is_within
 from gravbench.olmocr.bench import Bench, Booked, Candidate, expected_file
 from gravbench.olmocr.math_tests import Equations, run_math, wanted
 from gravbench.olmocr.page import PageText
@@ -185,7 +186,11 @@ class Scorer:
     def _read(self, candidate: Candidate, pdf: str) -> dict[str, PageText | str]:
         """Files of a PDF; a file that cannot be read is a message."""
         pages: dict[str, PageText | str] = {}
+        root = candidate.folder.resolve()
         for name in candidate.of_pdf(pdf):
+            if not is_within((root / name).resolve(), root):
+                pages[name] = "cannot be read: it leads out of the folder by a link"
+                continue
             try:
                 text = (candidate.folder / name).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from gravbench.errors import DataError, has_controls, shortened
-from gravbench.imaging import bytes_digest, file_digest, read_bounded
+from gravbench.imaging import bytes_digest, file_digest, is_within, read_bounded
 from gravbench.records import Record, Task
 
 MAX_ANNOTATION_BYTES = 256 * 1024 * 1024
@@ -95,7 +95,7 @@ def contained_path(folder: Path, relative: str, *, where: str) -> Path:
     try:
         root = folder.resolve()
         resolved = (root / pure).resolve()
-        if _is_within(resolved, root):
+        if is_within(resolved, root):
             resolved.stat()
     except (FileNotFoundError, NotADirectoryError):
         pass
@@ -104,19 +104,11 @@ def contained_path(folder: Path, relative: str, *, where: str) -> Path:
             f"{where}: {shortened(relative, 120)!r}: {getattr(fault, 'strerror', None) or fault}",
             hint="Put a regular, readable file there, under a shorter name if need be.",
         ) from fault
-    if not _is_within(resolved, root):
+    if not is_within(resolved, root):
         raise DataError(
             f"{where}: {relative!r} leads outside {folder} by a link, expected a path inside", hint=_INSIDE
         )
     return resolved
-
-
-def _is_within(resolved: Path, root: Path) -> bool:
-    """Whether a path lies below `root`, or is a blob of the hub repository that `root` is a snapshot of."""
-    if resolved.is_relative_to(root):
-        return True
-    snapshot = next((p for p in (root, *root.parents) if p.parent.name == "snapshots"), None)
-    return snapshot is not None and resolved.parent == snapshot.parent.parent / "blobs"
 
 
 def describe_fault(fault: ValidationError) -> str:

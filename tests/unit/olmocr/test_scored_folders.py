@@ -95,6 +95,16 @@ def test_a_file_that_is_not_utf8_is_a_fault_of_its_page(tmp_path: Path) -> None:
     assert "cannot be read" in candidate.faults[0].fault
 
 
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    folder = _predict(tmp_path / "mine", PAGES)
+    (tmp_path / "outside.md").write_text("tide")
+    (folder / "a_pg1_repeat1.md").unlink()
+    (folder / "a_pg1_repeat1.md").symlink_to(tmp_path / "outside.md")
+    (candidate,) = _score(_bench(tmp_path), folder).candidates
+    assert candidate.official.status == "failed"
+    assert "leads out of the folder" in candidate.faults[0].fault
+
+
 def test_half_of_two_repeats_is_not_passed_and_two_of_three_are(tmp_path: Path) -> None:
     data, folder = _bench(tmp_path), tmp_path / "mine"
     _predict(folder, PAGES)
