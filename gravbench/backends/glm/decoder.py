@@ -69,18 +69,19 @@ class SingleRow:
 
     def __init__(self, g: Geometry, *, rotary_dim: int, like: Tensor) -> None:
         heads = g.heads + 2 * g.kv_heads
-        self.qkv = like.new_empty(1, heads * g.head_dim)
+        self.qkv = like.new_empty(heads * g.head_dim)
         split = self.qkv.view(1, heads, g.head_dim)
         self.query = split[:, : g.heads].transpose(0, 1).unsqueeze(0)  # [1, H, 1, hd]
         self.key_value = split[:, g.heads :].view(1, 2, g.kv_heads, g.head_dim).permute(1, 2, 0, 3)
         turned = split[:, : g.heads + g.kv_heads, :rotary_dim].view(1, g.heads + g.kv_heads, -1, 2)
         self.turned = turning(turned)
-        self.stream = like.new_empty(1, 2 * g.width)
-        self.branch = like.new_empty(1, 2 * g.width)
-        self.plus, self.minus = self.branch[:, : g.width], self.branch[:, g.width :]
-        self.gate_up = like.new_empty(1, 2 * g.mlp)
-        self.gate, self.up = self.gate_up[:, : g.mlp], self.gate_up[:, g.mlp :]
-        self.logits = like.new_empty(1, g.vocab)
+        self.stream = like.new_empty(2 * g.width)
+        self.branch = like.new_empty(2 * g.width)
+        self.plus, self.minus = self.branch[: g.width], self.branch[g.width :]
+        self.gate_up = like.new_empty(2 * g.mlp)
+        self.gate, self.up = self.gate_up[: g.mlp], self.gate_up[g.mlp :]
+        self.logits = like.new_empty(g.vocab)
+        self.logits_row = self.logits.unsqueeze(0)
 
 
 class GlmDecoder:
@@ -173,34 +174,36 @@ class GlmDecoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[Q, width] -> [Q, V]. One row lands in a buffer that the next one-row call overwrites."""
-        return (
-            self._head.one(hidden, self._single.logits) if hidden.shape[0] == 1 else self._head.many(hidden)
-        )
+        if hidden.shape[0] != 1:
+            return self._head.many(hidden)
+        self._head.one(hidden.view(-1), self._single.logits)
+        return self._single.logits_row
 
     def _one_row(
         self, embedded: Tensor, turn: Tensor, written: Sequence[Tensor], seen: Sequence[Tensor], tap: Tap
     ) -> Tensor:
         g, row, grouped = self.geometry, self._single, self._grouped
         width, doubled, eps, norm = g.width, (2 * g.width,), g.eps, torch.layer_norm
-        stream = torch.cat((embedded, torch.neg(embedded)), dim=-1, out=row.stream)
+        embedded = embedded.view(-1)
+        stream = torch.cat((embedded, torch.neg(embedded)), out=row.stream)  # [2 * width]
         tapped, taps = tap
         for i, layer in enumerate(self._layers):
-            layer.qkv.one(norm(stream, doubled, layer.norm_in, None, eps).narrow(1, 0, width), row.qkv)
+            layer.qkv.one(norm(stream, doubled, layer.norm_in, None, eps).narrow(0, 0, width), row.qkv)
             rotate(row.turned, turn)
             written[i].copy_(row.key_value)
             mixed = attend(row.query, seen[2 * i], seen[2 * i + 1], enable_gqa=grouped)
-            layer.out.one(mixed.view(1, -1), row.plus)
+            layer.out.one(mixed.view(-1), row.plus)
             torch.neg(row.plus, out=row.minus)
             stream.add_(norm(row.branch, doubled, layer.norm_attended, None, eps))
             layer.gate_up.one(
-                norm(stream, doubled, layer.norm_mlp, None, eps).narrow(1, 0, width), row.gate_up
+                norm(stream, doubled, layer.norm_mlp, None, eps).narrow(0, 0, width), row.gate_up
             )
             layer.down.one(silu(row.gate).mul_(row.up), row.plus)
             torch.neg(row.plus, out=row.minus)
             stream.add_(norm(row.branch, doubled, layer.norm_out, None, eps))
             if i in tapped:
-                taps.append(stream[:, :width].clone())
-        return norm(stream, doubled, self._norm, None, eps).narrow(1, 0, width)
+                taps.append(stream[:width].clone().unsqueeze(0))
+        return norm(stream, doubled, self._norm, None, eps).narrow(0, 0, width).unsqueeze(0)
 
     def _rows(self, embedded: Tensor, turn: Tensor, place: Place, tap: Tap) -> Tensor:
         g, rows = self.geometry, embedded.shape[0]
