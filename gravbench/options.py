@@ -243,9 +243,9 @@ def options_of(identity: RunIdentity, **others: Any) -> RunOptions:
     return RunOptions(**{**asked, **others})
 
 
-def command_of(options: RunOptions, *, verb: str = "run") -> str:
+def command_of(options: RunOptions) -> str:
     """The command that asks for these options; what is left at its default is left out."""
-    words = ["gravbench", verb]
+    words = ["gravbench", "run"]
     for name, field, option in declared_options():
         value, flag = getattr(options, name), option.flag_of(name)
         if field.is_required() or value != field.get_default(call_default_factory=True):

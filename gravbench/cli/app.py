@@ -6,6 +6,7 @@ Verbs import their bodies when they run. A failure is one `error:` line and at m
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -198,9 +199,7 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _interrupted(arguments: Sequence[str]) -> int:
-    from gravbench.store.rundir import again as as_again
-
-    again = as_again(["gravbench", *arguments])
+    again = shlex.join(["gravbench", *(word for word in arguments if word not in {"--fresh", "--debug"})])
     resumes = "run" in arguments
     say_error("interrupted", f"continue with: {again}" if resumes else f"repeat with: {again}")
     return EXIT_INTERRUPTED

@@ -30,6 +30,7 @@ from gravbench.cli.output import print_json, print_tables, rich_table, say_error
 from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.run_loading import (
     load_with_facts,
+    paired_arms,
     read_forward_costs,
     refuse_result_options,
     refuse_run_options,
@@ -42,7 +43,6 @@ from gravbench.options import ErrorLimit, parse_error_limit
 from gravbench.reporting import breakdown
 from gravbench.reporting.definitions import counter_words
 from gravbench.reporting.tables import Table, interval, signed
-from gravbench.store.rundir import again
 from gravbench.store.schema import canonical_json
 
 A, B = "A", "B"
@@ -372,22 +372,8 @@ def compare(given: Compare) -> int:
     return _exit_code(runs, limit)
 
 
-def _pair(
-    base_arm: str | None, own_arm: str | None, runs: Sequence[LoadedRun]
-) -> list[tuple[str, str]] | None:
-    """The strategies that were paired by hand; `None` where none were."""
-    if base_arm is not None and own_arm is not None and len(runs) > 1:
-        return [(base_arm, own_arm)]
-    if base_arm is None and own_arm is None:
-        return None
-    raise UsageError(
-        "--base-arm and --own-arm pair strategies of two runs; one of them is not enough",
-        hint="gravbench compare A B --base-arm ar --own-arm selfspec",
-    )
-
-
 def _compared(runs: Sequence[LoadedRun], options: AnalysisOptions, given: Compare) -> Comparison:
-    arms = _pair(given.base_arm, given.own_arm, runs)
+    arms = paired_arms(given.base_arm, given.own_arm, runs)
     with tempfile.TemporaryDirectory(prefix="gravbench-crops-") as crops:
         setup = set_up_referee(given.referee, runs[0], crops=Path(crops))
         judged = replace(options, referee=setup.referee, tau=setup.tau)
@@ -413,4 +399,4 @@ def _exit_code(runs: Sequence[LoadedRun], limit: ErrorLimit) -> int:
 def _next_step(run: LoadedRun) -> str:
     if run.manifest.identity.backend == IMPORTED:
         return "Complete the predictions and bring them in again, or allow more with --max-errors."
-    return f"When the cause is mended: {again(run.manifest.argv)} --retry-failed"
+    return f"When the cause is mended: {run.manifest.command} --retry-failed"

@@ -120,6 +120,20 @@ def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> Referee
     return RefereeSetup(referee=referee, tau=max(tau, TAU_FLOAT32))
 
 
+def paired_arms(
+    base_arm: str | None, own_arm: str | None, runs: Sequence[LoadedRun]
+) -> list[tuple[str, str]] | None:
+    """The strategies that were paired by hand; `None` where none were."""
+    if base_arm is not None and own_arm is not None and len(runs) > 1:
+        return [(base_arm, own_arm)]
+    if base_arm is None and own_arm is None:
+        return None
+    raise UsageError(
+        "--base-arm and --own-arm pair strategies of two runs; one of them is not enough",
+        hint="gravbench compare A B --base-arm ar --own-arm selfspec",
+    )
+
+
 def refuse_run_options(
     paths: Sequence[Path], *, referee: str | None, arms: str | None, forward_cost: Path | None
 ) -> None:

@@ -19,7 +19,7 @@ from gravbench.errors import DataError
 from gravbench.resources import __version__
 from gravbench.scorers.scoring import open_scorers
 from gravbench.store.files import parse_record, read_bytes
-from gravbench.store.rundir import PairKey, RunDirectory, again, complete_pairs
+from gravbench.store.rundir import PairKey, RunDirectory, complete_pairs
 from gravbench.store.schema import GenRecord, Manifest, State, canonical_json
 
 SHOWN_FAULTS = 3
@@ -134,7 +134,7 @@ def _parts(path: Path, found: RunStatus, partial: Summary | None) -> list[Render
         parts.append(
             Text(f"and {len(found.faults) - SHOWN_FAULTS} more lines; --json lists all", style="red")
         )
-    parts.append(Text(f"to continue: {again(found.manifest.argv)}"))
+    parts.append(Text(f"to continue: {found.manifest.command}"))
     if partial is None:
         return [*parts, Text("no sample is whole in every strategy yet: nothing to show")]
     parts.append(Text(f"PARTIAL: {done} of {total} samples, not scored", style="yellow"))
@@ -153,7 +153,7 @@ def _document(path: Path, found: RunStatus, partial: Summary | None) -> dict[str
         "partial": not found.complete,
         "torn": list(found.torn),
         "unreadable": list(found.faults),
-        "continue": again(found.manifest.argv),
+        "continue": found.manifest.command,
         "summary": None
         if partial is None
         else partial.model_dump(mode="json", by_alias=True, exclude_none=True),

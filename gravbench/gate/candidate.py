@@ -114,7 +114,7 @@ def judge_candidate(
             *run.notes,
             *_notices(run, reference),
             *hidden_notes(run.records(name) for name in reference.arms if name in run.arms),
-            *_score_lines(run),
+            *note_lines(score_notes(s for own in run.scores.values() for s in own)),
         ),
         mde=tuple(mde),
         data=run_data(run.manifest.protocol),
@@ -389,10 +389,6 @@ def _notices(run: LoadedRun, reference: Reference) -> list[str]:
         first.run.identity.document(), run.manifest.identity.document(), watched
     )
     return [f"{d.field} is {d.own}, the reference was made with {d.base}" for d in differences]
-
-
-def _score_lines(run: LoadedRun) -> list[str]:
-    return note_lines(score_notes(s for own in run.scores.values() for s in own))
 
 
 def _flipped(a: SampleAnswer, b: SampleAnswer) -> bool:

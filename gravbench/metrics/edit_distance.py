@@ -26,6 +26,16 @@ def normalized_distance(a: str, b: str) -> float:
     return edit_distance(a, b) / longer if longer else 0.0
 
 
+NAME_SIMILARITY = 0.6
+
+
+def nearest_name(name: str, others: Sequence[str]) -> int | None:
+    """Which of `others` was perhaps meant: the first of the most similar; `None` where none is similar."""
+    alike = [Levenshtein.normalized_similarity(name.lower(), other.lower()) for other in others]
+    best = max(alike, default=0.0)
+    return alike.index(best) if best >= NAME_SIMILARITY else None
+
+
 class EditTable:
     """Distances of fixed rows to columns asked for; a column that comes again is not measured again."""
 

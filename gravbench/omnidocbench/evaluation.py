@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rapidfuzz.distance import Levenshtein
-
 from gravbench.errors import DataError
+from gravbench.metrics.edit_distance import nearest_name
 from gravbench.omnidocbench.formula_text import cdm_spelling
 from gravbench.omnidocbench.ground_truth import Page
 from gravbench.omnidocbench.lines import Row
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 MAX_PREDICTION_BYTES = 32 * 1024 * 1024
 """Of one Markdown file: a thousand times a dense page."""
-NAME_SIMILARITY = 0.6
 MAX_NAME_PAIRS = 2_000_000
 PAGES_PER_TASK = 8
 PAGES_PER_JOB = 24
@@ -229,12 +227,11 @@ def find_predictions(folder: Path, pages: Sequence[Page]) -> FoundFiles:
     missing = [page.image for page, path in zip(pages, paths, strict=True) if path is None]
     nearest: dict[str, str] = {}
     if len(missing) * len(unused) <= MAX_NAME_PAIRS:
+        stems = [Path(name).stem for name in unused]
         for image in missing:
-            stem = names_tried(image)[0].removesuffix(".md").lower()
-            alike = [(Levenshtein.normalized_similarity(stem, Path(n).stem.lower()), n) for n in unused]
-            best = max(alike, default=(0.0, ""), key=lambda pair: pair[0])
-            if best[0] >= NAME_SIMILARITY:
-                nearest[image] = best[1]
+            meant = nearest_name(names_tried(image)[0].removesuffix(".md"), stems)
+            if meant is not None:
+                nearest[image] = unused[meant]
     return FoundFiles(tuple(paths), unused, nearest)
 
 

@@ -5,7 +5,6 @@ Nothing outside the given folder is read: links that leave it are refused, archi
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from pydantic import ConfigDict, ValidationError, model_validator
 
 from gravbench.errors import DataError, UsageError, printable, shortened
 from gravbench.imaging import read_bounded
+from gravbench.metrics.edit_distance import nearest_name
 from gravbench.omnidocbench.evaluation import read_prediction
 from gravbench.records import Counters, Record, StopReason, Times
 from gravbench.suites.olmocr_pages import SLASH, page_id
@@ -71,10 +71,11 @@ class ForeignPredictions:
             parts.append(f"{_listed(self.missing)} without a prediction")
         if self.unused:
             parts.append(f"{_listed(self.unused)} of no sample")
+        bare = [_bare(name) for name in self.unused]
         near = [
-            f"{name} for {close[0]}"
+            f"{name} for {bare[meant]}"
             for name in self.missing[:SHOWN]
-            if (close := difflib.get_close_matches(name, [_bare(one) for one in self.unused], n=1))
+            if (meant := nearest_name(name, bare)) is not None
         ]
         return "; ".join(parts) + (f" (perhaps {', '.join(near)})" if near else "") if parts else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -17,7 +18,7 @@ from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of, parse_arm
 from gravbench.backends.registry import canonical_backend
 from gravbench.errors import NotComparableError
-from gravbench.options import RunOptions
+from gravbench.options import RunOptions, command_of
 from gravbench.pages.assembly import ASSEMBLER
 from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
@@ -213,7 +214,7 @@ def build_manifest(
     return Manifest(
         run_id=run_name(suite.name, model_digest=info.model_digest, identity_sha=identity_sha, now=now),
         created_utc=now.isoformat(timespec="seconds"),
-        argv=options.argv,
+        argv=tuple(shlex.split(command_of(options.but(fresh=False, retry_failed=False)))),
         identity=identity,
         identity_sha=identity_sha,
         plan=order_plan(samples, options.strategies, seed=options.seed, repeats=options.repeats),

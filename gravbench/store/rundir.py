@@ -12,7 +12,6 @@ summary.json                       derived; may be deleted and rebuilt
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -226,15 +225,9 @@ def finished_pairs(run: RunDirectory, manifest: Manifest) -> dict[PairKey, dict[
     if missing:
         raise NotComparableError(
             f"{run.path}: incomplete, {missing} of {missing + len(pairs)} samples are not finished",
-            hint=f"Repeat the command that started the run to finish it: {again(manifest.argv)}",
+            hint=f"Repeat the command that started the run to finish it: {manifest.command}",
         )
     return pairs
-
-
-def again(argv: Sequence[str]) -> str:
-    """The command that goes on with what `argv` began: as a shell takes it, and without `--fresh`, which
-    would begin anew."""
-    return shlex.join(word for word in argv if word not in {"--fresh", "--debug"})
 
 
 def runs_below(root: Path) -> list[RunDirectory]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
@@ -144,6 +145,11 @@ class Manifest(StoredRecord):
     def arms(self) -> tuple[str, ...]:
         """Strategy strings in the order they were given."""
         return self.identity.strategies
+
+    @property
+    def command(self) -> str:
+        """What goes on with this run, as a shell takes it; without `--fresh`, which would begin anew."""
+        return shlex.join(word for word in self.argv if word != "--fresh")
 
 
 class Amendment(StoredRecord):

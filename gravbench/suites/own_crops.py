@@ -17,15 +17,13 @@ from typing import Any
 
 from gravbench.errors import DataError, UsageError, has_controls, printable, shortened
 from gravbench.imaging import bytes_digest, decode_image, read_bounded
-from gravbench.metrics.table_html import normalize_html_table
-from gravbench.metrics.table_markup import RefusedMarkupError
 from gravbench.records import TASKS, SampleTask, Task
 from gravbench.scorers.contract import open_scorer
 from gravbench.store.files import disk_error, make_folder, refuse_file, write_atomic
 from gravbench.suites.manifest import is_suite
 from gravbench.suites.page_crops import reference_of_formula
 from gravbench.suites.samples import Annotation, contained_path
-from gravbench.suites.truth_tables import MAX_TRUTH_BYTES, Refused, Row, TruthTable
+from gravbench.suites.truth_tables import MAX_TRUTH_BYTES, Refused, Row, TruthTable, has_table, task_of_truth
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -60,14 +58,6 @@ MAX_ATTRIBUTE = 200
 """Characters of an attribute's value; a column with a longer one is no attribute."""
 LEFT_OUT = "left_out.jsonl"
 
-_TABLE = re.compile(r"<table[\s>]", re.IGNORECASE)
-_DELIMITED = re.compile(
-    r"\A\s*(\$\$.*\$\$|\\\[.*\\\]|\\\(.*\\\)|\$[^$]+\$|\\begin\{(equation|align|gather|math).*)\s*\Z",
-    re.DOTALL,
-)
-_COMMAND = re.compile(r"\\[A-Za-z]+|[\^_]\{")
-_WORDS = re.compile(r"[^\W\d_]{3,}[ ,.;:]+[^\W\d_]{2,}")
-_TEXT_COMMAND = re.compile(r"\\(text|mbox|textrm|operatorname)\s*\{[^{}]*\}")
 _FORMATS = ((b"\x89PNG", ".png"), (b"\xff\xd8", ".jpg"), (b"RIFF", ".webp"), (b"BM", ".bmp"))
 
 
@@ -118,19 +108,6 @@ class MadeSuite:
     @property
     def samples(self) -> int:
         return sum(self.tasks.values())
-
-
-def task_of_truth(text: str) -> Task:
-    """`table` for HTML with a table, `formula` for LaTeX, else `text`.
-
-    LaTeX is what stands in math delimiters, or has a command or a braced index and no two words in a row.
-    """
-    if _TABLE.search(text):
-        return "table"
-    if _DELIMITED.match(text):
-        return "formula"
-    bare = _COMMAND.sub(" \\ ", _TEXT_COMMAND.sub("", text))
-    return "formula" if _COMMAND.search(text) and not _WORDS.search(bare) else "text"
 
 
 def named_columns(columns: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
@@ -254,7 +231,7 @@ class _Writer:
         if named and named not in TASK_NAMES:
             raise DataError(f"task {named!r}, expected {', '.join(TASKS)}", hint="Correct the task column.")
         task = TASK_NAMES[named] if named else task_of_truth(text)
-        if task == "table" and not _has_table(text):
+        if task == "table" and not has_table(text):
             raise DataError("task table, but its truth holds no HTML table", hint="Write <table>...</table>.")
         if task == "formula":
             bare = reference_of_formula(text)
@@ -414,13 +391,6 @@ def manifest_text(
         *(f"{task} = {({**BUDGETS, **making.budgets})[task]}" for task in tasks),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _has_table(text: str) -> bool:
-    try:
-        return bool(_TABLE.search(text) and normalize_html_table(text))
-    except RefusedMarkupError:
-        return False
 
 
 def _name_of(value: object) -> str:

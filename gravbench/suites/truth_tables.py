@@ -1,6 +1,7 @@
 """Ground truth as people keep it -> rows: tables, folders of pairs, `datasets` folders, Parquet with images.
 
-Reading says nothing about whether a row is usable; a row that cannot be read at all is a `Refused` one.
+Reading says nothing about whether a row is usable; a row that cannot be read at all is a `Refused` one. What
+a truth is of (text, table, formula) is read off it.
 Parquet and Arrow files need pyarrow (`gravbench[data]`), which is imported when such a file is met.
 """
 
@@ -17,6 +18,9 @@ from typing import Any
 
 from gravbench.errors import DataError, UsageError
 from gravbench.imaging import read_bounded
+from gravbench.metrics.table_html import normalize_html_table
+from gravbench.metrics.table_markup import RefusedMarkupError
+from gravbench.records import Task
 from gravbench.suites.samples import contained_path
 
 MAX_TABLE_BYTES = 1024 * 1024 * 1024
@@ -28,6 +32,14 @@ ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 BATCH_ROWS = 64
 _SPLIT_OF_FILE = re.compile(r"^([A-Za-z0-9_]+)-\d{5}-of-\d{5}")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_TABLE = re.compile(r"<table[\s>]", re.IGNORECASE)
+_DELIMITED = re.compile(
+    r"\A\s*(\$\$.*\$\$|\\\[.*\\\]|\\\(.*\\\)|\$[^$]+\$|\\begin\{(equation|align|gather|math).*)\s*\Z",
+    re.DOTALL,
+)
+_COMMAND = re.compile(r"\\[A-Za-z]+|[\^_]\{")
+_WORDS = re.compile(r"[^\W\d_]{3,}[ ,.;:]+[^\W\d_]{2,}")
+_TEXT_COMMAND = re.compile(r"\\(text|mbox|textrm|operatorname)\s*\{[^{}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,3 +351,24 @@ def _parquet_rows(path: Path, name: str, split: str | None) -> Iterator[Row]:
                     yield Row(f"{name}, row {number}", ({"split": split} if split else {}) | values)
     except (arrow.ArrowException, OSError) as fault:
         raise DataError(f"{path}: row {number + 1}: {fault}", hint="Write the file anew.") from fault
+
+
+def task_of_truth(text: str) -> Task:
+    """`table` for HTML with a table, `formula` for LaTeX, else `text`.
+
+    LaTeX is what stands in math delimiters, or has a command or a braced index and no two words in a row.
+    """
+    if _TABLE.search(text):
+        return "table"
+    if _DELIMITED.match(text):
+        return "formula"
+    bare = _COMMAND.sub(" \\ ", _TEXT_COMMAND.sub("", text))
+    return "formula" if _COMMAND.search(text) and not _WORDS.search(bare) else "text"
+
+
+def has_table(text: str) -> bool:
+    """Whether HTML with a table is there that TEDS can read."""
+    try:
+        return bool(_TABLE.search(text) and normalize_html_table(text))
+    except RefusedMarkupError:
+        return False

@@ -440,7 +440,11 @@ def accuracy_of(base: list[float], own: list[float | None]) -> Verdict:
     named = {"task": "page", "metric": "table_TEDS", "signature": "s", "reference_sha": "r"}
     sides = [
         [
-            (ScoreRecord.model_construct(sample_id=str(i), value=v, prediction_sha=str(v), **named),)
+            (
+                ScoreRecord.model_construct(
+                    sample_id=str(i), value=v, counts={}, prediction_sha=str(v), **named
+                ),
+            )
             for i, v in enumerate(side)
         ]
         for side in (base, own)

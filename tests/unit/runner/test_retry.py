@@ -10,7 +10,7 @@ from run_support import FakeBackend, clockless, run_fake
 
 from gravbench.errors import UsageError
 from gravbench.runner.run import rescore
-from gravbench.store.rundir import RunDirectory, again
+from gravbench.store.rundir import RunDirectory
 from gravbench.suites.data import OpenedSuite
 
 BROKEN = frozenset({"text-000"})
@@ -120,5 +120,11 @@ def test_page_that_changed_after_it_was_read_is_refused_even_so(tmp_path: Path) 
         run_pages(reopened(data, many(3)), tmp_path / "r", retry_failed=True)
 
 
-def test_command_to_repeat_never_begins_anew() -> None:
-    assert again(["gravbench", "run", "--fresh", "--suite", "a b"]) == "gravbench run --suite 'a b'"
+def test_command_to_repeat_never_begins_anew(tmp_path: Path) -> None:
+    run = run_pages(opened(tmp_path / "data", many(1)), tmp_path / "a b", fresh=True)
+    manifest = RunDirectory(run.run_dir).manifest()
+    assert "--fresh" not in manifest.argv
+    assert manifest.command.startswith("gravbench run --suite ")
+    assert f"--out '{tmp_path / 'a b'}'" in manifest.command
+    old = manifest.model_copy(update={"argv": ("gravbench", "run", "--fresh", "--suite", "a b")})
+    assert old.command == "gravbench run --suite 'a b'"

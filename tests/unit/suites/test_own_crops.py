@@ -14,9 +14,9 @@ from PIL import Image
 from gravbench.cli.app import run_command_line
 from gravbench.errors import DataError, UsageError
 from gravbench.suites.manifest import load_samples, load_suite
-from gravbench.suites.own_crops import MadeSuite, Making, make_suite, task_of_truth
+from gravbench.suites.own_crops import MadeSuite, Making, make_suite
 from gravbench.suites.status import verify_suite
-from gravbench.suites.truth_tables import read_truth
+from gravbench.suites.truth_tables import read_truth, task_of_truth
 
 
 def picture(path: Path, size: tuple[int, int] = (16, 16), mode: str = "L", **how: Any) -> Path:
