@@ -27,7 +27,7 @@ from gravbench.cli.run_loading import (
     shipped_reference,
 )
 from gravbench.cli.verdict_verbs import Report
-from gravbench.errors import DataError, UsageError
+from gravbench.errors import DataError, UsageError, shortened
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
 from gravbench.pages.regions import PageSample, annotated_regions, annotated_size, has_places
@@ -38,7 +38,7 @@ from gravbench.reporting.html import render_report
 from gravbench.reporting.publication import publish_report, published_folder
 from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
-from gravbench.store.schema import Manifest, canonical_json
+from gravbench.store.schema import canonical_json
 from gravbench.suites.data import AnySample
 from gravbench.suites.olmocr_pages import described
 
@@ -143,6 +143,7 @@ def _inputs_of_runs(
     with TemporaryDirectory(prefix="gravbench-crops-") as crops:
         for path, name in zip(paths, names_of(paths), strict=True):
             run, samples = load_with_samples(path)
+            run, words = _with_words(run)
             setup = set_up_referee(referee, run, crops=Path(mkdtemp(dir=crops)))
             inputs.append(
                 ReportInput(
@@ -150,7 +151,7 @@ def _inputs_of_runs(
                     name=name,
                     options=replace(options, referee=setup.referee, tau=setup.tau),
                     sources=_sources(samples, run.facts),
-                    pieces=_pieces(run.manifest, run),
+                    pieces=words,
                     gate=gate_part(run, reference=reference, setup=setup),
                 )
             )
@@ -230,24 +231,26 @@ def _truth(sample: AnySample) -> str | None:
     return "\n\n".join(region.content for region in regions if region.content)
 
 
-def _pieces(manifest: Manifest, run: LoadedRun) -> dict[int, str]:
-    """Text of every token id in the run, from the run's own checkpoint; nothing when that is not at hand.
+def _with_words(run: LoadedRun) -> tuple[LoadedRun, dict[int, str]]:
+    """Text of every token id in the run, from its own checkpoint; where that is not at hand, no text and
+    a note of the run that says why.
 
     The checkpoint counts only if its digest is the one the run recorded.
     """
     from gravbench.backends.glm.checkpoint import read_checkpoint
     from gravbench.runner.engine import checkpoint_of
 
-    if manifest.identity.backend_name != "transformers":
-        return {}
+    if run.manifest.identity.backend_name != "transformers":
+        return run, {}
     try:
-        folder = checkpoint_of(str(manifest.model.get("model")))
-        if folder is None or read_checkpoint(folder).digest() != manifest.identity.model_digest:
-            return {}
+        folder = checkpoint_of(str(run.manifest.model.get("model")))
+        if folder is None or read_checkpoint(folder).digest() != run.manifest.identity.model_digest:
+            raise DataError(f"{folder} is another checkpoint than the run's")
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception:  # a tokenizer that is gone or broken takes the words from the strip, nothing else
-        return {}
+    except Exception as error:  # a tokenizer that is gone or broken takes the words, nothing else
+        lost = f"tokens are shown by number, not in words: {shortened(str(error), 200)}"
+        return replace(run, notes=(*run.notes, lost)), {}
     used = {i for unit in run.units for record in unit.records.values() for i in record.token_ids}
-    return {i: tokenizer.decode([i], skip_special_tokens=False) for i in sorted(used)}
+    return run, {i: tokenizer.decode([i], skip_special_tokens=False) for i in sorted(used)}
