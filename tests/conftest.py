@@ -2,9 +2,9 @@
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("gravbench", deadline=None)
+settings.register_profile("gravbench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gravbench")
 
 os.environ.pop("COLUMNS", None)  # tables have the width that the command line gives them by itself
