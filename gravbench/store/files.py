@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import TypeVar
 
 import orjson
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from gravbench.errors import DataError, EngineError, GravbenchError, UsageError
@@ -250,6 +249,8 @@ class RunLock:
     """Context manager around `.lock`; raises `UsageError` (exit 2) when another live process holds it."""
 
     def __init__(self, folder: Path) -> None:
+        from filelock import FileLock  # only writers of run folders lock
+
         self._folder = folder
         self._lock = FileLock(folder / ".lock")
         self._owner_file = folder / "lock.json"
@@ -259,7 +260,7 @@ class RunLock:
     def __enter__(self) -> RunLock:
         try:
             self._lock.acquire(timeout=GRACE_S, poll_interval=0.02)
-        except Timeout:
+        except TimeoutError:
             owner = _read_owner(self._owner_file) or {}
             raise UsageError(
                 f"{self._folder}: another run is writing here "

@@ -18,7 +18,6 @@ from gravbench.errors import DataError, has_controls, printable, shortened
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
 from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
 from gravbench.pages.regions import PageSample
-from gravbench.suites import olmocr_pages
 from gravbench.suites.manifest import PageSet
 from gravbench.suites.samples import contained_path
 
@@ -120,6 +119,8 @@ def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False)
 
 def _read_tests(pages: PageSet, folder: Path) -> PageData:
     """Pages with tests. A copy with other tests than the release's is somebody's own, under its own name."""
+    from gravbench.suites import olmocr_pages  # the rules of another benchmark
+
     samples, label = olmocr_pages.read_samples(folder)
     digest = olmocr_pages.tests_digest(folder)
     whole = label == pages.release if not pages.annotation_sha256 else digest == pages.annotation_sha256
@@ -165,6 +166,8 @@ def digest_images(samples: Sequence[PageSample]) -> tuple[PageSample, ...]:
 
     Pages of PDFs are rendered first, and kept among this machine's files.
     """
+    from gravbench.suites import olmocr_pages
+
     return tuple(_digested(olmocr_pages.with_image(sample)) for sample in samples)
 
 
