@@ -56,8 +56,7 @@ def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
 
     Entities are decoded. `None` beyond a work limit. Raises `RefusedMarkupError`.
     """
-    declarations = source.count("<!") + source.count("<?") + source.count("<", source.rfind(">") + 1)
-    if source.count("<") > MAX_TAGS or declarations > MAX_DECLARATIONS:
+    if over_limit(source) is not None:
         return None
     try:
         return _printed(_printed(source, _Editor()), _CellNormalizer(cell_text))
@@ -65,6 +64,16 @@ def rewrite_markup(source: str, cell_text: Callable[[str], str]) -> str | None:
         return None
     except (AssertionError, ValueError) as error:
         raise RefusedMarkupError(f"html.parser refuses the markup: {error}") from error
+
+
+def over_limit(source: str) -> str | None:
+    """Why markup is more than is read here, and counts as empty; `None` for any other."""
+    if (tags := source.count("<")) > MAX_TAGS:
+        return f"{tags:,} '<', more than {MAX_TAGS:,}"
+    declarations = source.count("<!") + source.count("<?") + source.count("<", source.rfind(">") + 1)
+    if declarations > MAX_DECLARATIONS:
+        return f"{declarations:,} markup declarations, more than {MAX_DECLARATIONS:,}"
+    return None
 
 
 def _printed(source: str, printer: _Printer) -> str:

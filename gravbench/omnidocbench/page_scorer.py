@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gravbench.errors import GravbenchError
 from gravbench.metrics.edit_distance import edit_distance
 from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
-from gravbench.metrics.table_markup import RefusedMarkupError
+from gravbench.metrics.table_markup import RefusedMarkupError, over_limit
 from gravbench.omnidocbench.formula_assignments import RESCUED, candidate_pool
 from gravbench.omnidocbench.formula_candidates import collapse, sanitized
 from gravbench.omnidocbench.formula_stage import FormulaStage
@@ -85,6 +85,8 @@ class PageResult:
     """Table pairs that score 0 because the official scorer fails on them, with its exception."""
     unconverted: tuple[Conversion, ...] = ()
     """Why each LaTeX table that counts as empty does so, in page order."""
+    oversized: tuple[str, ...] = ()
+    """Predicted tables that are more than is read here and count as empty: which, and why."""
     crash: str | None = None
     """Why the page is scored as empty: what ends the official scorer on it, or an error of ours."""
     unreadable: bool = False
@@ -297,6 +299,11 @@ class PageScorer:
             latex_tables=len(latex),
             unconverted_latex_tables=len(items.get("latex_table", ())),
             unconverted=tuple(self._latex.convert(item.content) for item in items.get("latex_table", ())),
+            oversized=tuple(
+                f"predicted table {number}: {why}"
+                for number, table in enumerate(predicted_tables(items))
+                if (why := over_limit(table.content)) is not None
+            ),
             clock_limits=(
                 *matching_limits(page.image, windows, searched=searched),
                 *(limit for row, teds in scored for limit in teds_limits(page.image, row.gt_idx[0], teds)),

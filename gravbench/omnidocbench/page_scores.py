@@ -230,6 +230,10 @@ def _table_notes(result: PageResult) -> list[Note]:
         )
         for number, found in enumerate(result.unconverted)
     ]
+    notes += [
+        Note(element=element, value=0.0, reason=f"not read, counts as empty: {why}")
+        for element, _, why in (found.partition(": ") for found in result.oversized)
+    ]
     return notes
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from omnidoc_support import block, page, scored
 
+from gravbench.omnidocbench.page_scores import notes_of
+
 WORDS = ["amber", "river", "stone", "window", "compute", "lantern", "signal", "orbit", "harvest", "copper"]
 PARAGRAPHS = [" ".join(WORDS[(i * k) % 10] for i in range(20 + 9 * k)) for k in range(1, 7)]
 TRUTH = page(
@@ -68,3 +70,15 @@ def test_more_unclosed_tables_than_the_official_recursion_bears_score_as_empty()
     assert result.crash is not None
     assert "never close" in result.crash
     assert {row.metric["Edit_dist"] for row in result.text} == {1.0}
+
+
+def test_a_table_of_more_markup_than_is_read_counts_as_empty_and_says_so() -> None:
+    markup = "<table><tr>" + "<!a>" * 2_001 + "<td>one</td></tr></table>"
+    truth = page(block("table", "<table><tr><td>one</td></tr></table>", 0))
+    result = scored(truth, markup)
+    (note,) = [note for note in notes_of(result, {}) if note.element == "predicted table 0"]
+    assert (note.value, note.reason) == (
+        0.0,
+        "not read, counts as empty: 2,001 markup declarations, more than 2,000",
+    )
+    assert not scored(truth, markup.replace("<!a>", "", 2)).oversized
