@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from gravbench.analysis.bootstrap import Design, Floats, Interval, bootstrap, bootstraps, divided
 from gravbench.analysis.identity import Audit, audit
-from gravbench.analysis.loaded import LoadedRun, Unit, design_for
+from gravbench.analysis.loaded import LoadedRun, Unit, design_for, is_lossy
 from gravbench.analysis.pieces import (
     COUNTER_RATIOS,
     CounterTable,
@@ -113,7 +113,10 @@ class ArmComparison(Record):
     base_arm: str
     own_arm: str
     n: int
-    identity: Audit
+    identity: Audit | None = None
+    """Absent where one of the two is lossy: equal text is then no claim that anybody makes."""
+    lossy: bool = False
+    """Whether the tokens of one of the two may differ from those of `ar` by design."""
     quality: dict[str, QualityDifference]
     counters: dict[str, Interval]
     comparable: int
@@ -223,11 +226,13 @@ def _arm(
 ) -> ArmComparison:
     records = [(a.records[base_arm], b.records[own_arm]) for a, b in pairs]
     table = counter_table(records)
+    lossy = is_lossy(base.manifest.protocol, base_arm) or is_lossy(own.manifest.protocol, own_arm)
     return ArmComparison(
         base_arm=base_arm,
         own_arm=own_arm,
         n=len(pairs),
-        identity=audit(records, referee=options.referee, tau=options.tau),
+        identity=None if lossy else audit(records, referee=options.referee, tau=options.tau),
+        lossy=lossy,
         quality=quality_differences(
             [base.scores.get((a.sample_id, a.rep, base_arm), ()) for a, _ in pairs],
             [own.scores.get((b.sample_id, b.rep, own_arm), ()) for _, b in pairs],

@@ -74,7 +74,8 @@ def comparison_parts(comparison: Comparison, *, by: Sequence[str] = ()) -> list[
     parts += _table(breakdown.difference_table(quality, base=A, own=B), whole=(1,))
     parts += _table(breakdown.ratio_table(comparison.arms, base=A, own=B), whole=(1,))
     for arm in comparison.arms:
-        parts += _audit_lines(f"{breakdown.pair_name(arm)}, {B} against {A}", arm.identity)
+        if arm.identity is not None:
+            parts += _audit_lines(f"{breakdown.pair_name(arm)}, {B} against {A}", arm.identity)
     parts += _null(comparison)
     for label, analysis in ((A, comparison.base), (B, own)):
         parts.append(Text(f"inside {label}, against its own ar", style="bold"))

@@ -8,6 +8,7 @@ Whether a text is worth anything shows when it is verified.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,16 +42,30 @@ def texts_of(path: str | None, info: ModelInfo, arm: str) -> Texts:
     """What `path` supplies; `UsageError` for one that is not there, cannot be read, or holds no text."""
     if path is None:
         return NO_TEXTS
-    folder = Path(path)
-    files = sorted(folder.glob("gen/*.jsonl")) if folder.is_dir() else [folder]
     try:
-        stamps = tuple((str(file), file.stat().st_mtime_ns) for file in files)
+        stamps = tuple((str(file), file.stat().st_mtime_ns) for file in _files(path))
     except OSError as error:
         raise UsageError(f"{arm}: texts={path}: cannot be read: {error.strerror}", hint=HINT) from error
     found = _read(stamps, info, arm)
     if not found.by_sample:
         raise UsageError(f"{arm}: texts={path}: holds no text of any sample", hint=HINT)
     return found
+
+
+def texts_digest(path: str, arm: str) -> str:
+    """SHA-256 of the bytes that `path` supplies, wherever they lie; `UsageError` for unreadable ones."""
+    digest = hashlib.sha256()
+    try:
+        for file in _files(path):
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    except OSError as error:
+        raise UsageError(f"{arm}: texts={path}: cannot be read: {error.strerror}", hint=HINT) from error
+    return digest.hexdigest()
+
+
+def _files(path: str) -> list[Path]:
+    folder = Path(path)
+    return sorted(folder.glob("gen/*.jsonl")) if folder.is_dir() else [folder]
 
 
 @lru_cache(maxsize=4)

@@ -306,7 +306,10 @@ def pair_sentence(
     """What two runs differ in, in a sentence: quality with its interval, text, speedup over ar."""
     metric = main_metric(a.quality)
     parts = [f"{label_of(metric)} {signed(a.quality[metric])} points"] if metric else []
-    parts.append(f"same text in {a.identity.same_text} of {a.identity.compared} samples")
+    if a.identity is None:
+        parts.append("lossy" if metric else "lossy, and its quality was not measured")
+    else:
+        parts.append(f"same text in {a.identity.same_text} of {a.identity.compared} samples")
     if a.speedup_ratio is not None:
         before, after = (number(s.value if s else None) for s in speeds)
         note = a.speedup_ratio_note or "its interval is of samples alone: two sessions may differ by more"

@@ -29,6 +29,7 @@ Mood = Literal["yes", "no", "unclear"]
 UNLIKE = ("suite", "model", "engine", "device")
 """Conditions of which any difference makes two runs unlike."""
 SHOWN_CLAIMS = 3
+LOSSY = "no: lossy by design"
 NO_SPEED = "No speedup was measured in these runs."
 
 
@@ -115,14 +116,8 @@ def _speeds_of(
 
 
 def _pair_verdict(pair: PairPart, a: ArmComparison, document: ReportDocument) -> ArmVerdict:
-    audit, metric = a.identity, main_metric(a.quality)
-    same = Answered(
-        question="Is it the same text?",
-        answer=f"{audit.same_text} of {audit.compared}",
-        mood="yes" if audit.same_text == audit.compared else "no",
-        detail=f"{audit.same_text} of {audit.compared} outputs have the same text in both runs.",
-    )
-    answers = [same]
+    metric = main_metric(a.quality)
+    answers = [_same_in_both(a.identity)]
     if a.speedup_ratio is not None:
         before, after = (number(s.value if s else None) for s in _speeds_of(pair, a, document))
         answer, mood = _sides(a.speedup_ratio)
@@ -140,6 +135,19 @@ def _pair_verdict(pair: PairPart, a: ArmComparison, document: ReportDocument) ->
             )
         )
     return ArmVerdict(label=f"{pair.own} against {pair.base}: {pair_name(a)}", answers=tuple(answers))
+
+
+def _same_in_both(audit: Audit | None) -> Answered:
+    question = "Is it the same text?"
+    if audit is None:
+        detail = "A lossy strategy is judged by its quality; equal text would be chance."
+        return Answered(question=question, answer=LOSSY, mood="no", detail=detail)
+    return Answered(
+        question=question,
+        answer=f"{audit.same_text} of {audit.compared}",
+        mood="yes" if audit.same_text == audit.compared else "no",
+        detail=f"{audit.same_text} of {audit.compared} outputs have the same text in both runs.",
+    )
 
 
 def _less_than_whole(document: ReportDocument) -> str:
@@ -223,7 +231,7 @@ def _lost(a: Named) -> str:
 def _same(a: Named) -> Answered:
     question, audit = "Is it the same text?", a.arm.identity
     if a.arm.lossy:
-        return Answered(question=question, answer="no: lossy by design", mood="no", detail=f"{_lost(a)}.")
+        return Answered(question=question, answer=LOSSY, mood="no", detail=f"{_lost(a)}.")
     if audit is None:
         return Answered(
             question=question, answer="not measured", mood="unclear", detail="There is no ar arm."

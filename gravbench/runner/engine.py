@@ -87,6 +87,15 @@ def lossy_arms(arms: Sequence[str]) -> tuple[str, ...]:
     return tuple(arm for arm in arms if getattr(parse_strategy(arm), "lossy", False))
 
 
+def supplied_texts(arms: Sequence[str]) -> dict[str, str] | None:
+    """Digest of the texts that an arm drafts from, by arm; `None` where none drafts from any."""
+    from gravbench.decoding.strategies import parse_strategy
+    from gravbench.decoding.texts import texts_digest
+
+    paths = {arm: getattr(parse_strategy(arm), "texts", None) for arm in arms}
+    return {arm: texts_digest(path, arm) for arm, path in paths.items() if path is not None} or None
+
+
 def _check_spelling(strategy: str) -> None:
     if strategy != canonical(strategy):
         raise UsageError(

@@ -24,7 +24,7 @@ from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import capture
 from gravbench.records import TASKS, SampleTask
 from gravbench.resources import __version__
-from gravbench.runner.engine import as_arms, lossy_arms
+from gravbench.runner.engine import as_arms, lossy_arms, supplied_texts
 from gravbench.runner.folder import (
     Continuation,
     claim_named,
@@ -262,6 +262,7 @@ def build_identity(
     return RunIdentity(
         **suite_fields(suite, samples),
         strategies=options.strategies,
+        texts_sha=supplied_texts(options.strategies),
         repeats=options.repeats,
         seed=options.seed,
         limit=options.limit,

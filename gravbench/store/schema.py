@@ -77,6 +77,8 @@ class RunIdentity(Record):
     """Names of the suite's scorers, joined by `+`. Signatures stand with each score."""
     strategies: tuple[str, ...] = ()
     """In the order given; empty where one strategy is vouched for alone."""
+    texts_sha: dict[str, str] | None = None
+    """By arm, hash of the texts supplied for it to draft from; absent where no arm has any."""
     repeats: int = Field(default=1, ge=1)
     seed: int
     limit: int | None = None

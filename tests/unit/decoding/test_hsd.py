@@ -7,12 +7,14 @@ import pytest
 from strategy_support import LONG, on_toy
 
 from gravbench.backends.toy import EOS, encode
+from gravbench.cli.app import run_command_line
 from gravbench.decoding.hsd import _Text
 from gravbench.decoding.protocols import ModelInfo
 from gravbench.decoding.strategies import parse_strategy
-from gravbench.decoding.texts import texts_of
+from gravbench.decoding.texts import texts_digest, texts_of
 from gravbench.errors import UsageError
 from gravbench.records import Request
+from gravbench.store.schema import Manifest
 
 INFO = ModelInfo(eos_token_ids=(0,), vocab_size=98, max_positions=64, mask_token_id=1, block_size=4)
 
@@ -125,3 +127,49 @@ def test_the_place_expected_comes_first_and_a_monotone_text_never_goes_back() ->
     text = _Text([1, 2, 3, 1, 2, 4, 1, 2, 5])
     assert text.places((1, 2), 5, monotone=False) == [5, 2, 8]
     assert text.places((1, 2), 8, monotone=True) == [8, 5]
+
+
+@pytest.mark.parametrize("strategy", ["hsd", "lookup"])
+def test_a_run_is_not_continued_on_texts_that_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], strategy: str
+) -> None:
+    path = supply(tmp_path, {"sample_id": "none", "token_ids": [5]})
+    arm = f"{strategy}:texts={path}"
+    asked = [
+        "run",
+        "--suite",
+        "crops-mini",
+        "--limit",
+        "2",
+        "--backend",
+        "toy",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    command = [*asked, "--strategy", "ar", "--strategy", arm]
+    assert run_command_line(command) == 0
+    identity = json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]
+    assert identity["texts_sha"] == {arm: texts_digest(str(path), arm)}
+    path.touch()
+    assert run_command_line(command) == 0  # the same bytes are the same texts
+    capsys.readouterr()
+    supply(tmp_path, {"sample_id": "none", "token_ids": [6]})
+    assert run_command_line(command) == 2
+    assert "texts_sha" in capsys.readouterr().err
+
+
+def test_runs_without_supplied_texts_have_the_identity_they_had(tmp_path: Path) -> None:
+    asked = [
+        "run",
+        "--suite",
+        "crops-mini",
+        "--limit",
+        "2",
+        "--backend",
+        "toy",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert run_command_line([*asked, "--strategy", "ar", "--strategy", "lookup"]) == 0
+    manifest = Manifest.model_validate_json((tmp_path / "run" / "manifest.json").read_bytes())
+    assert "texts_sha" not in manifest.identity.document()

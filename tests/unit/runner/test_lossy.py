@@ -42,3 +42,39 @@ def test_its_equal_tokens_are_no_identity_but_its_quality_has_an_interval(
     analysed = {a.arm: a for a in analyse_run(load_run(out), AnalysisOptions(resamples=50)).arms}
     assert analysed[LOSSY].lossy and analysed[LOSSY].identity is None and analysed[LOSSY].quality
     assert analysed["selfspec"].identity is not None
+
+
+def test_two_lossy_runs_paired_by_hand_are_told_by_quality_and_never_by_equal_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their tokens are equal, and still neither the terminal nor JSON says so."""
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"wrong_positions": []}))
+    asked = ["run", "--suite", "crops-mini", "--limit", "6", "--backend", "toy", "--model", str(table)]
+    runs = [str(tmp_path / name) for name in ("a", "b")]
+    other = "blockdiff:block=2"
+    for out, arm in zip(runs, (LOSSY, other), strict=True):
+        assert run_command_line([*asked, "--strategy", "ar", "--strategy", arm, "--out", out]) == 0
+    by_hand = ["--base-arm", LOSSY, "--own-arm", other]
+    capsys.readouterr()
+    assert run_command_line(["compare", *runs, *by_hand]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    sentence = shown[shown.index("B against A, ") :].partition(" data of ")[0]
+    assert "points; lossy" in sentence and "same text" not in sentence.partition("settings")[0]
+    assert run_command_line(["compare", *runs, *by_hand, "--json"]) == 0
+    [pair] = json.loads(capsys.readouterr().out)["arms"]
+    assert pair["lossy"] is True and "identity" not in pair and pair["quality"]
+    assert run_command_line(["compare", *runs, "--base-arm", "ar", "--own-arm", "ar"]) == 0
+    assert "same text in 6 of 6" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_report_of_one_lossy_strategy_in_two_runs_does_not_call_it_the_same_text(tmp_path: Path) -> None:
+    asked = ["run", "--suite", "crops-mini", "--limit", "2", "--backend", "toy", "--strategy", LOSSY]
+    runs = [str(tmp_path / name) for name in ("a", "b")]
+    for out in runs:
+        assert run_command_line([*asked, "--out", out]) == 0
+    for kind, marked in (("page.html", "no: lossy by design"), ("page.md", "points; lossy")):
+        assert run_command_line(["report", *runs, "--out", str(tmp_path / kind)]) == 0
+        written = (tmp_path / kind).read_text(encoding="utf-8")
+        assert marked in written and "same text in" not in written
+        assert "have the same text in both runs" not in written
