@@ -369,6 +369,7 @@ def compare(given: Compare) -> int:
             referee=given.referee,
             forward_cost=given.forward_cost,
             data=given.data,
+            arms=paired_arms(given.base_arm, given.own_arm, runs),
         )
     return _exit_code(runs, limit)
 

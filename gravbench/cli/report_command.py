@@ -111,9 +111,13 @@ def write_report(
     referee: str | None = None,
     forward_cost: Path | None = None,
     data: Path | None = None,
+    arms: Sequence[tuple[str, str]] | None = None,
     argv: tuple[str, ...] = (),
 ) -> tuple[ReportDocument, list[Path]]:
-    """The document, and the files written of it: the page `out`, or what `publish` puts under `root`."""
+    """The document, and the files written of it: the page `out`, or what `publish` puts under `root`.
+
+    `arms` pairs strategies of two runs by hand, by default equal ones are.
+    """
     if out is not None and out.is_dir():
         raise UsageError(f"{out}: is a folder, expected a file", hint=f"--out {out / 'report.html'}")
     costs = read_forward_costs(forward_cost)
@@ -124,7 +128,8 @@ def write_report(
     else:
         refuse_result_options(data=data)
         inputs = _inputs_of_runs(paths, options, referee=referee, reference=reference)
-    document = build_document(inputs, title=title, commands=(shlex.join(argv),) if argv else ())
+    commands = (shlex.join(argv),) if argv else ()
+    document = build_document(inputs, title=title, commands=commands, arms=arms)
     written = []
     if publish is not None:
         folder = published_folder(document, publish)

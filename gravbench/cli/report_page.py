@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gravbench.cli.output import print_line
@@ -28,6 +29,7 @@ def write_page(
     referee: str | None = None,
     forward_cost: Path | None = None,
     data: Path | None = None,
+    arms: Sequence[tuple[str, str]] | None = None,
 ) -> None:
     """Write the report of `runs`; say where it is."""
     from gravbench.cli.report_command import write_report
@@ -40,6 +42,7 @@ def write_page(
         referee=referee,
         forward_cost=forward_cost,
         data=data,
+        arms=arms,
         argv=argv,
     )
     if say:

@@ -1,8 +1,8 @@
 """c(Q): what a forward of Q rows costs, in forwards of one row.
 
 Policies that weigh drafts against forwards read this table and no clock, so the tokens they offer, and with
-them every counter, are the same on every machine. `gravbench tune` measures a table; without one, that of
-the shipped model on a CPU is used.
+them every counter, are the same on every machine. `gravbench doctor
+--forward-cost --json` measures a table; without one, that of the shipped model on a CPU is used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ SHIPPED = Costs((1, 9, 17, 33), (1.0, 1.56, 1.76, 2.12))
 
 
 def costs_of(path: str | None, arm: str) -> Costs:
-    """The table of a file that `gravbench tune` wrote (its `rows` and `costs`); `SHIPPED` without one."""
+    """The table of a file (what `gravbench doctor --forward-cost --json` wrote, or `rows` and `costs`).
+
+    `SHIPPED` without one.
+    """
     if path is None:
         return SHIPPED
     try:
@@ -49,11 +52,14 @@ def costs_of(path: str | None, arm: str) -> Costs:
         why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise UsageError(
             f"{arm}: costs={path}: no cost table: {why}",
-            hint='Expected JSON with {"rows": [1, 9], "costs": [1.0, 1.5]}, as gravbench tune writes it.',
+            hint="gravbench doctor --forward-cost --json > FILE writes one.",
         ) from error
 
 
 @lru_cache(maxsize=8)
 def _read(path: str, changed: int) -> Costs:  # noqa: ARG001 - a changed file is another one
     held = json.loads(Path(path).read_text())
+    if "forward_cost" in held:
+        measured = sorted((int(rows), float(cost)) for rows, cost in held["forward_cost"].items())
+        held = {"rows": [rows for rows, _ in measured], "costs": [cost for _, cost in measured]}
     return Costs(tuple(int(rows) for rows in held["rows"]), tuple(float(cost) for cost in held["costs"]))

@@ -109,12 +109,16 @@ class ReportInput:
 
 
 def build_document(
-    inputs: Sequence[ReportInput], *, title: str | None = None, commands: Sequence[str] = ()
+    inputs: Sequence[ReportInput],
+    *,
+    title: str | None = None,
+    commands: Sequence[str] = (),
+    arms: Sequence[tuple[str, str]] | None = None,
 ) -> ReportDocument:
-    """One document of one run or more; every later run is held against the first."""
+    """One document of one run or more; every later run is held against the first, `arms` paired by hand."""
     first = inputs[0]
     alone = [compare_one(given.run, given.options) for given in inputs]
-    pairs = tuple(_pair(first, other) for other in inputs[1:])
+    pairs = tuple(_pair(first, other, arms) for other in inputs[1:])
     null = next((c for c in alone if c.null is not None), None)
     found = NullPart(audit=null.null, setting=str(null.null_setting)) if null and null.null else None
     if found is None and len(inputs) > 1:
@@ -229,11 +233,11 @@ def _slot_costs(run: LoadedRun, base: str, arm: str) -> SlotCosts:
     )
 
 
-def _pair(base: ReportInput, own: ReportInput) -> PairPart:
+def _pair(base: ReportInput, own: ReportInput, arms: Sequence[tuple[str, str]] | None) -> PairPart:
     """Unlike runs are compared on what they share, and the page says so; nothing shared is a problem."""
     problems = tuple(comparability_problems(base.run, own.run))
     try:
-        found = compare_runs(base.run, own.run, own.options, force=True)
+        found = compare_runs(base.run, own.run, own.options, arms=arms, force=True)
     except GravbenchError as error:
         return PairPart(base=base.name, own=own.name, problem=error.message, not_comparable=problems)
     return PairPart(

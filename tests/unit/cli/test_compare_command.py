@@ -62,8 +62,10 @@ def test_ar_against_ar_of_two_runs_is_a_row_and_is_not_called_unmeasured(
     run = ("run", "--suite", "smoke", "--backend", "toy", "--limit", "3", "--quiet")
     for name, arm in (("a", "ar"), ("b", "ar:batch=2")):
         assert run_command_line([*run, "--strategy", arm, "--out", str(tmp_path / name)]) == 0
-    pair = ("--base-arm", "ar", "--own-arm", "ar:batch=2", "--resamples", "200")
+    page = tmp_path / "page.html"
+    pair = ("--base-arm", "ar", "--own-arm", "ar:batch=2", "--resamples", "200", "--report", str(page))
     assert run_command_line(["compare", str(tmp_path / "a"), str(tmp_path / "b"), *pair]) == 0
+    assert "ar:batch=2 against ar" in page.read_text(encoding="utf-8")
     out = capfd.readouterr().out
     assert "B against A, ar:batch=2 against ar: " in out
     assert "not measured" not in out

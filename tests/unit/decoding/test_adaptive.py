@@ -1,12 +1,13 @@
 """`adaptive` drafts what pays after what was accepted lately."""
 
 import random
+from pathlib import Path
 
 import pytest
 from strategy_support import LONG, on_toy
 
 from gravbench.decoding.adaptive import _Recent, best_block
-from gravbench.decoding.costs import SHIPPED, Costs
+from gravbench.decoding.costs import SHIPPED, Costs, costs_of
 
 STEEP = Costs((1, 2), (1.0, 2.0))
 FLAT = Costs((1, 2), (1.0, 1.0))
@@ -61,3 +62,10 @@ def test_it_is_within_two_percent_of_the_best_fixed_block_in_cost_units(chance: 
         (2 + sum(chance**j for j in range(1, b + 1))) / (2 * SHIPPED(b + 1)) for b in range(1, 9)
     ]
     assert tokens / spent >= 0.98 * max(fixed)
+
+
+def test_a_cost_table_is_what_doctor_measured_or_rows_and_costs(tmp_path: Path) -> None:
+    measured, plain = tmp_path / "doctor.json", tmp_path / "plain.json"
+    measured.write_text('{"forward_cost": {"17": 1.8, "1": 1.0, "9": 1.5}, "other": 1}')
+    plain.write_text('{"rows": [1, 9, 17], "costs": [1.0, 1.5, 1.8]}')
+    assert costs_of(str(measured), "a") == costs_of(str(plain), "a") == Costs((1, 9, 17), (1.0, 1.5, 1.8))
