@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from urllib.parse import quote
 
 from gravbench.analysis.loaded import LoadedRun, SampleFacts
 from gravbench.analysis.results import are_results, load_results
@@ -33,9 +34,10 @@ from gravbench.gate.reference import load_reference
 from gravbench.pages.regions import PageSample, annotated_regions, annotated_size, has_places
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
-from gravbench.reporting.gallery import SampleSource
+from gravbench.reporting.gallery import SampleSource, without_pictures
 from gravbench.reporting.html import render_report
 from gravbench.reporting.publication import publish_report, published_folder
+from gravbench.reporting.summary_page import summary_markdown, summary_picture
 from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import canonical_json
@@ -78,11 +80,13 @@ def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) ->
 
 def report(given: Report) -> int:
     """Write the page (and the published folder); 0 whatever it shows."""
-    if given.out is None and given.publish is None:
+    if given.out is None and given.publish is None and given.markdown is None:
         raise UsageError("nowhere to write the report", hint="gravbench report RUN --out report.html")
     document, written = write_report(
         tuple(given.runs),
         out=given.out,
+        markdown=given.markdown,
+        images=given.images,
         publish=given.publish,
         root=given.to,
         title=given.title,
@@ -104,6 +108,8 @@ def write_report(
     out: Path | None,
     resamples: int,
     seed: int,
+    markdown: Path | None = None,
+    images: bool = True,
     title: str | None = None,
     publish: str | None = None,
     root: Path = Path("reports"),
@@ -128,6 +134,8 @@ def write_report(
     else:
         refuse_result_options(data=data)
         inputs = _inputs_of_runs(paths, options, referee=referee, reference=reference)
+    if not images:
+        inputs = [replace(given, sources=without_pictures(given.sources)) for given in inputs]
     commands = (shlex.join(argv),) if argv else ()
     document = build_document(inputs, title=title, commands=commands, arms=arms)
     written = []
@@ -138,7 +146,23 @@ def write_report(
         make_folder(out.parent)
         write_atomic(out, render_report(document).encode("utf-8"))
         written.append(out)
+    if markdown is not None:
+        written += _write_summary(document, markdown)
     return document, written
+
+
+def _write_summary(document: ReportDocument, markdown: Path) -> list[Path]:
+    """The Markdown, and beside it the picture under the same name."""
+    if markdown.is_dir():
+        raise UsageError(f"{markdown}: is a folder, expected a file", hint=f"--markdown {markdown / 'pr.md'}")
+    drawn, place = summary_picture(document), markdown.with_suffix(".svg")
+    make_folder(markdown.parent)
+    text = summary_markdown(document, picture=None if drawn is None else quote(place.name))
+    write_atomic(markdown, text.encode("utf-8"))
+    if drawn is None:
+        return [markdown]
+    write_atomic(place, drawn.encode("utf-8"))
+    return [markdown, place]
 
 
 def _inputs_of_runs(

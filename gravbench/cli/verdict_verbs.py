@@ -184,6 +184,17 @@ class Report(Verb, body="report_command:report"):
     ] = None
     to: Annotated[Path, typer.Option(help="Root of published reports.")] = Path("reports")
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write verdict and table for a pull request here, and the speedup curve beside it as .svg.",
+            show_default=False,
+        ),
+    ] = None
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="Whether the page may carry pictures of samples.")
+    ] = True
     reference: Annotated[
         Path | None,
         typer.Option(

@@ -6,7 +6,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from PIL import Image
@@ -90,6 +90,16 @@ class SampleSource:
     categories: Mapping[str, str]
     annotated: tuple[float, float] | None = None
     """Width and height that a page's annotation states: a turned image stands turned if it then has them."""
+    no_picture: str = "the sample has no image"
+    """Why there is none, where `image_path` is `None`."""
+
+
+def without_pictures(sources: Mapping[str, SampleSource]) -> dict[str, SampleSource]:
+    """The same for a page that must not carry pictures of documents."""
+    return {
+        sample_id: replace(source, image_path=None, no_picture="not shown: left out with --no-images")
+        for sample_id, source in sources.items()
+    }
 
 
 def gallery_of(runs: Sequence[LoadedRun], sources: Mapping[str, SampleSource]) -> tuple[GallerySample, ...]:
@@ -117,7 +127,7 @@ def _sample(
     picture: Thumbnail | None,
 ) -> GallerySample:
     name = PurePath(source.image_path).name if source and source.image_path else None
-    missing = "not shown: the run's suite is not at hand" if source is None else "the sample has no image"
+    missing = "not shown: the run's suite is not at hand" if source is None else source.no_picture
     return GallerySample(
         sample_id=sample_id,
         rep=rep,
