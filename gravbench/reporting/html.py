@@ -40,6 +40,8 @@ DETAILED_ARMS = 3
 
 _GAP = re.compile(r">\s*\n\s*<")
 
+IN_SHORT = frozenset({"suite", "samples", "model", "engine", "device", "processor"})
+"""Conditions that stand under the first chart; all of them are one fold away."""
 HASHES = ("suite_sha", "samples_sha", "model_digest", "scorer")
 
 
@@ -101,6 +103,8 @@ def render_report(document: ReportDocument) -> str:
         lstrip_blocks=True,
     )
     best = next(iter(charts.best_first(document)), None)
+    speed = speed_charts.speed_charts(document, detailed)
+    lead = [chart for chart in speed[:1] if chart.svg and chart.key in speed_charts.CURVES]
     body = environment.get_template("report.html.j2").render(
         document=document,
         style=style,
@@ -115,7 +119,9 @@ def render_report(document: ReportDocument) -> str:
         tables=_tables(document, detailed, best),
         comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
         difference_kinds=difference_kinds,
-        speed_charts=speed_charts.speed_charts(document, detailed),
+        lead_charts=lead,
+        speed_charts=speed[len(lead) :],
+        IN_SHORT=IN_SHORT,
         acceptance_charts=acceptance_charts.acceptance_charts(document),
         quality_charts=acceptance_charts.quality_charts(document),
         run_facts=[(run, run_tables(run)) for run in document.runs],

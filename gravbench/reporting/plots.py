@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,9 @@ from gravbench.reporting.charts import Bars, Line, Waterfall
 INK, FAINT, PAPER = "#010101", "#020202", "#fefefe"
 SERIES = tuple(f"#03030{i}" for i in range(8))
 """Stand-in colours; the stylesheet holds the real ones."""
+
+Y_LABEL_WIDTH = 26
+"""Characters of an upright label that fit beside the lowest chart; longer ones take a second line."""
 
 _CLASS = {INK: "ink", FAINT: "faint", PAPER: "paper", **{c: f"s{i}" for i, c in enumerate(SERIES)}}
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -209,7 +213,7 @@ def line_chart(
             axes.set_xticks(range(len(ticks)), ticks)
             axes.set_xlim(-0.5, len(ticks) - 0.5)
         axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
+        axes.set_ylabel(textwrap.fill(y_label, Y_LABEL_WIDTH))
         _legend(figure, axes, len(lines))
         return _svg(figure, key, title, description)
 
@@ -232,7 +236,7 @@ def bar_chart(
             )
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
+        axes.set_ylabel(textwrap.fill(y_label, Y_LABEL_WIDTH))
         axes.grid(axis="x", visible=False)
         _legend(figure, axes, len(bars))
         return _svg(figure, key, title, description)
@@ -277,7 +281,7 @@ def scatter_chart(
         for left, right, height in steps:
             axes.plot([left, right], [height, height], color=INK, linewidth=2)
         axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
+        axes.set_ylabel(textwrap.fill(y_label, Y_LABEL_WIDTH))
         return _svg(figure, key, title, description)
 
 

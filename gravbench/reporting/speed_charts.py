@@ -29,6 +29,8 @@ from gravbench.reporting.charts import (
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.tables import interval, milliseconds, number, table, times
 
+CURVES = frozenset({"block", "length", "concurrency"})
+"""Keys of the charts of which the first one drawn leads the page."""
 _KIND = {"decode": "decode", "request": "end to end"}
 
 

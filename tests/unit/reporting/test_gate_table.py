@@ -55,7 +55,7 @@ def test_failures_come_first_with_what_was_held_against_which_limit() -> None:
 
 def test_the_gate_stands_above_the_answers() -> None:
     page = render_report(gated(FAILED))
-    assert page.index('class="gate"') < page.index('class="cards"') < page.index('id="speed"')
+    assert page.index('class="gate"') < page.index('class="card"') < page.index('id="speed"')
 
 
 def test_unlike_run_and_reference_are_no_pass_and_say_why() -> None:

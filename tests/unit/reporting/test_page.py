@@ -128,6 +128,27 @@ def test_the_verdict_comes_first_and_answers_three_questions(page: str) -> None:
     assert "40 of 40 outputs are token-identical to ar" in text_of(page)
 
 
+def test_the_claim_its_conditions_its_cautions_and_the_curve_lead_the_page() -> None:
+    document = plain_document(40)
+    run = document.runs[0].model_copy(update={"cautions": ("one <b>", "two")})
+    page = render_report(document.model_copy(update={"runs": (run, *document.runs[1:])}))
+    verdict = html.fromstring(page).get_element_by_id("verdict")
+    classes = [str(node.get("class")) for node in verdict]
+    places = [classes.index(name) for name in ("headline", "in-short", "cautions", "first")]
+    assert places == sorted(places)
+    figure, card = verdict.find_class("first")[0]
+    assert (figure.tag, card.tag) == ("figure", "article")
+    assert figure.findtext(".//h3").startswith("Speedup against")
+    (cautions,) = verdict.find_class("cautions")
+    assert cautions.findtext("summary").endswith(": 2 cautions")
+    assert cautions.xpath(".//li/text()") == ["one <b>", "two"]
+
+
+def test_no_curve_is_drawn_twice(page: str) -> None:
+    titles = html.fromstring(page).xpath("//figure//h3/text()")
+    assert len(titles) == len(set(titles))
+
+
 def test_published_figures_stand_beside_ours_with_definition_and_hardware(page: str) -> None:
     rows = html.fromstring(page).xpath("//section[@id='published']//tbody/tr")
     assert len(rows) >= 20

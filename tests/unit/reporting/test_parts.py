@@ -58,6 +58,15 @@ def test_a_drawing_has_attributes_only_and_escaped_text() -> None:
     assert "f-ink" in classes
 
 
+def test_a_long_upright_label_takes_a_second_line_instead_of_being_cut() -> None:
+    line = Line(label="a", x=(0, 1), y=(1, 2), low=(0.9, 1.9), high=(1.1, 2.2))
+    label = "speedup over ar at the same batch size"
+    drawing = plots.line_chart([line], key="k", title="t", description="d", x_label="x", y_label=label)
+    texts = etree.fromstring(str(drawing)).xpath("//*[local-name() = 'text']/text()")
+    assert label not in texts
+    assert {"speedup over ar at the", "same batch size"} <= set(texts)
+
+
 def test_dense_marks_are_one_picture() -> None:
     values = [float(i + 1) for i in range(2_000)]
     root = etree.fromstring(
