@@ -24,7 +24,7 @@ from gravbench.decoding.window import PAD, Needs, Noise, Step, Wants, Window, ca
 from gravbench.errors import UsageError
 from gravbench.records import Request
 
-ATOL = 1e-4
+ATOL = 5e-4
 Maker = Callable[..., Request]
 few = settings(
     max_examples=12,
