@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gravbench.analysis.loaded import SampleFacts, Unit
 from gravbench.records import Record
+from gravbench.scorers.contract import means_of
 from gravbench.store.schema import ScoreRecord
 
 LENGTH_EDGES = (8, 16, 32, 64, 128, 256)
@@ -117,15 +118,15 @@ def quality_groups(
 
     A group is a value of `kind` or a yes of `random_letters` or `unseen_font`; groups overlap.
     """
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    found: dict[tuple[str, str], dict[str, list[ScoreRecord]]] = {}
     for score in scores:
         if score.value is not None:
             for group in _groups(attributes.get(score.sample_id, {})):
-                found.setdefault((group, score.metric), {}).setdefault(score.arm, []).append(score.value)
+                found.setdefault((group, score.metric), {}).setdefault(score.arm, []).append(score)
     result: dict[str, list[GroupQuality]] = {}
     for (group, metric), arms in sorted(found.items()):
-        quality = {arm: sum(values) / len(values) for arm, values in arms.items()}
-        n = max(len(values) for values in arms.values())
+        quality = {arm: means_of(own)[metric] for arm, own in arms.items()}
+        n = max(map(len, arms.values()))
         result.setdefault(group, []).append(GroupQuality(n=n, metric=metric, quality=quality))
     return result or None
 

@@ -33,6 +33,7 @@ from gravbench.gate.reference import (
 )
 from gravbench.options import DEFAULT_MODEL, options_of
 from gravbench.records import Record
+from gravbench.scorers.contract import means_of
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import GenRecord, RunIdentity, ScoreRecord, record_bytes
 
@@ -250,11 +251,8 @@ def _score_lines(
 
 
 def _means(scores: Sequence[Sequence[ScoreRecord]]) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for score in sorted((s for own in scores for s in own), key=lambda s: (s.sample_id, s.rep)):
-        if score.value is not None:
-            values.setdefault(score.metric, []).append(score.value)
-    return {metric: sum(column) / len(column) for metric, column in values.items()}
+    ordered = sorted((s for own in scores for s in own), key=lambda s: (s.sample_id, s.rep))
+    return means_of(ordered)
 
 
 def _identity(run: LoadedRun) -> RunIdentity:

@@ -162,6 +162,17 @@ def weight_of(score: Scored) -> float:
     return score.counts.get("weight", 1.0)
 
 
+def means_of(scores: Iterable[Scored]) -> dict[str, float]:
+    """Metric name -> mean over its scored samples, each by its weight; absent where none was scored."""
+    columns: dict[str, list[tuple[float, float]]] = {}
+    for score in scores:
+        if score.value is not None:
+            weight = weight_of(score)
+            columns.setdefault(score.metric, []).append((weight * score.value, weight))
+    sums = {name: [sum(side) for side in zip(*columns[name], strict=True)] for name in sorted(columns)}
+    return {name: total / weight for name, (total, weight) in sums.items()}
+
+
 class Scorer(ABC):
     """Judges answers to samples of its tasks. Subclasses give `name`, `metrics` and `score`.
 
@@ -191,14 +202,8 @@ class Scorer(ABC):
 
     def aggregate(self, scores: Iterable[Scored]) -> dict[str, float]:
         """Metric name -> mean over its scored samples, failed ones as worst; absent when none was scored."""
-        columns: dict[str, list[tuple[float, float]]] = {}
-        for score in scores:
-            if score.value is not None:
-                weight = weight_of(score)
-                columns.setdefault(score.metric, []).append((weight * score.value, weight))
         own = {metric.name for metric in self.metrics}
-        sums = {name: [sum(side) for side in zip(*columns[name], strict=True)] for name in sorted(columns)}
-        return {name: total / weight for name, (total, weight) in sums.items() if name in own}
+        return {name: mean for name, mean in means_of(scores).items() if name in own}
 
     def remarks(self, scored: Sequence[tuple[Sample, Sequence[Scored]]], *, seed: int) -> Iterable[str]:  # noqa: ARG002
         """Sentences about the scores of one strategy that its table of metrics does not hold; mostly none."""

@@ -36,3 +36,10 @@ def test_every_strategy_has_its_own_mean() -> None:
 def test_unscored_samples_and_unmarked_suites_make_no_groups() -> None:
     assert quality_groups([score("a", None)], ATTRIBUTES) is None
     assert quality_groups([score("a", 0.5)], {}) is None
+
+
+def test_a_sample_counts_in_its_group_by_its_weight() -> None:
+    heavy = score("a", 1.0).model_copy(update={"counts": {"weight": 3.0}})
+    groups = quality_groups([heavy, score("b", 0.0)], ATTRIBUTES)
+    assert groups is not None
+    assert groups["line"][0].quality == {"ar": 0.75}
