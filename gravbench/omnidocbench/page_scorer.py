@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gravbench.errors import GravbenchError
 from gravbench.metrics.edit_distance import edit_distance
 from gravbench.metrics.repetition import Repetition, Surplus, find_repetition, measure_surplus
+from gravbench.metrics.table_html import normalize_html_table
 from gravbench.metrics.table_markup import RefusedMarkupError, over_limit
 from gravbench.omnidocbench.formula_assignments import RESCUED, candidate_pool
 from gravbench.omnidocbench.formula_candidates import collapse, sanitized
@@ -301,8 +302,8 @@ class PageScorer:
             unconverted=tuple(self._latex.convert(item.content) for item in items.get("latex_table", ())),
             oversized=tuple(
                 f"predicted table {number}: {why}"
-                for number, table in enumerate(predicted_tables(items))
-                if (why := over_limit(table.content)) is not None
+                for number, table in enumerate(items.get("html_table", ()))
+                if (why := over_limit(table.content)) is not None and not normalize_html_table(table.content)
             ),
             clock_limits=(
                 *matching_limits(page.image, windows, searched=searched),

@@ -82,3 +82,11 @@ def test_a_table_of_more_markup_than_is_read_counts_as_empty_and_says_so() -> No
         "not read, counts as empty: 2,001 markup declarations, more than 2,000",
     )
     assert not scored(truth, markup.replace("<!a>", "", 2)).oversized
+
+
+def test_a_plain_table_is_read_however_large_and_has_no_such_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gravbench.metrics.table_markup.MAX_TAGS", 10)
+    markup = "<table>" + "<tr><td>two</td></tr>" * 5 + "</table>"
+    result = scored(page(block("table", markup, 0)), markup)
+    assert result.tables[0].metric["TEDS"] == 1.0
+    assert not result.oversized
