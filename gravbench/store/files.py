@@ -258,9 +258,11 @@ class RunLock:
         """Owner named by a process that died without letting go; `None` after a clean exit."""
 
     def __enter__(self) -> RunLock:
+        from filelock import Timeout  # narrower than TimeoutError, which a file system may raise too
+
         try:
             self._lock.acquire(timeout=GRACE_S, poll_interval=0.02)
-        except TimeoutError:
+        except Timeout:
             owner = _read_owner(self._owner_file) or {}
             raise UsageError(
                 f"{self._folder}: another run is writing here "

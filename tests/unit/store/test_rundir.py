@@ -1,9 +1,11 @@
+import errno
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from run_support import gen_record, run_identity
 
-from gravbench.errors import DataError, UsageError
+from gravbench.errors import DataError, EngineError, UsageError
 from gravbench.store.files import RunLock
 from gravbench.store.rundir import RunDirectory, complete_pairs, next_attempts
 from gravbench.store.schema import PlanEntry
@@ -53,6 +55,17 @@ def test_second_writer_is_refused_and_told_who_holds_the_folder(tmp_path: Path) 
         pass
     with RunLock(tmp_path) as lock:
         assert lock.left_over is None
+
+
+def test_a_file_system_that_does_not_answer_is_no_second_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def acquire(self: FileLock, **given: float) -> None:
+        raise OSError(errno.ETIMEDOUT, "Connection timed out")
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    with pytest.raises(EngineError, match="Connection timed out"), RunLock(tmp_path):
+        pass
 
 
 def test_lock_of_a_dead_owner_is_taken_over(tmp_path: Path) -> None:
