@@ -10,6 +10,7 @@ import orjson
 
 from gravbench.analysis.identity import TAU_FLOAT32
 from gravbench.analysis.loaded import LoadedRun, facts_of, load_run
+from gravbench.decoding.costs import measured_costs
 from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import ReferenceArm
@@ -182,8 +183,7 @@ def read_forward_costs(path: Path | None) -> dict[int, float] | None:
     if path is None:
         return None
     try:
-        document = orjson.loads(path.read_bytes())
-        costs = {int(rows): float(cost) for rows, cost in document["forward_cost"].items()}
+        costs = measured_costs(orjson.loads(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
         raise UsageError(
             f"{path}: no forward costs in it: {fault!r}",

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from gravbench.errors import UsageError
 
@@ -56,10 +58,15 @@ def costs_of(path: str | None, arm: str) -> Costs:
         ) from error
 
 
+def measured_costs(document: Mapping[str, Any]) -> dict[int, float]:
+    """c(Q)/c(1) by row count, of what `gravbench doctor --forward-cost --json` wrote."""
+    return {int(rows): float(cost) for rows, cost in document["forward_cost"].items()}
+
+
 @lru_cache(maxsize=8)
 def _read(path: str, changed: int) -> Costs:  # noqa: ARG001 - a changed file is another one
     held = json.loads(Path(path).read_text())
     if "forward_cost" in held:
-        measured = sorted((int(rows), float(cost)) for rows, cost in held["forward_cost"].items())
-        held = {"rows": [rows for rows, _ in measured], "costs": [cost for _, cost in measured]}
+        measured = measured_costs(held)
+        return Costs(tuple(sorted(measured)), tuple(measured[rows] for rows in sorted(measured)))
     return Costs(tuple(int(rows) for rows in held["rows"]), tuple(float(cost) for cost in held["costs"]))
