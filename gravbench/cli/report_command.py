@@ -124,8 +124,9 @@ def write_report(
 
     `arms` pairs strategies of two runs by hand, by default equal ones are.
     """
-    if out is not None and out.is_dir():
-        raise UsageError(f"{out}: is a folder, expected a file", hint=f"--out {out / 'report.html'}")
+    for option, place, example in (("--out", out, "report.html"), ("--markdown", markdown, "pr.md")):
+        if place is not None and place.is_dir():
+            raise UsageError(f"{place}: is a folder, expected a file", hint=f"{option} {place / example}")
     costs = read_forward_costs(forward_cost)
     options = AnalysisOptions(seed=seed, resamples=resamples, forward_costs=costs)
     if are_results(paths):
@@ -153,8 +154,6 @@ def write_report(
 
 def _write_summary(document: ReportDocument, markdown: Path) -> list[Path]:
     """The Markdown, and beside it the picture under the same name."""
-    if markdown.is_dir():
-        raise UsageError(f"{markdown}: is a folder, expected a file", hint=f"--markdown {markdown / 'pr.md'}")
     drawn, place = summary_picture(document), markdown.with_suffix(".svg")
     make_folder(markdown.parent)
     text = summary_markdown(document, picture=None if drawn is None else quote(place.name))
