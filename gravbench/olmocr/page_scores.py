@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
-from gravbench.olmocr.bench import PUBLIC_CATEGORIES
-from gravbench.olmocr.rules import Rules
+from gravbench.olmocr.bench import PUBLIC_CATEGORIES, baseline_last
+from gravbench.olmocr.rules import Rules, library_versions
 from gravbench.scorers.contract import Answer, Metric, Note, Sample, Score, Scored, Scorer
 
 NAME = "olmocr-bench-0.4.27"
 RULES = Rules.RELEASE
-LIBRARIES = ("rapidfuzz", "beautifulsoup4", "lxml", "numpy")
 LABELS = {
     "arxiv_math.jsonl": "arXiv math",
     "headers_footers.jsonl": "headers",
@@ -110,7 +108,7 @@ class OlmocrScorer(Scorer):
         from gravbench.olmocr.scored_folders import open_renderer
 
         math = open_renderer(chromium=False, cache=None).signature
-        tools = ",".join(f"{name}-{version(name)}" for name in LIBRARIES)
+        tools = ",".join(f"{name}-{version}" for name, version in library_versions().items())
         return {name: f"{own}|math:{math}|libs:{tools}" for name, own in super().signatures().items()}
 
     def aggregate(self, scores: Iterable[Scored]) -> dict[str, float]:
@@ -136,7 +134,7 @@ class OlmocrScorer(Scorer):
         splits: dict[str, list[float]] = {}
         for _, category, passed in sorted(verdicts):
             splits.setdefault(category, []).append(float(passed))
-        low, high = official_interval([splits[name] for name in sorted(splits, key=_last)], seed=seed)
+        low, high = official_interval([splits[name] for name in sorted(splits, key=baseline_last)], seed=seed)
         yield (
             f"official interval of Overall, 95 %, single tests drawn within categories, seed {seed}: "
             f"{100 * low:.2f} to {100 * high:.2f}"
@@ -221,7 +219,3 @@ def _rows(sample: Sample) -> list[dict[str, Any]]:
 
 def _element(row: Mapping[str, Any]) -> str:
     return f"{row['type']} {row['id']}"
-
-
-def _last(category: str) -> tuple[bool, str]:
-    return category == "baseline", category

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Any
 
 from gravbench.errors import DataError
@@ -17,6 +18,15 @@ class Rules(StrEnum):
 
     RELEASE = "0.4.27"
     MAIN = "main-2026-03-25"
+
+
+LIBRARIES = ("rapidfuzz", "beautifulsoup4", "lxml", "numpy")
+"""Other people's code that verdicts rest on."""
+
+
+def library_versions() -> dict[str, str]:
+    """Library -> version of it on this machine; part of every signature."""
+    return {name: version(name) for name in LIBRARIES}
 
 
 _BREAK = re.compile(r"<br/?>")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from gravbench.errors import UsageError
@@ -19,10 +18,8 @@ from gravbench.olmocr.document import (
 from gravbench.olmocr.math_tests import Equations
 from gravbench.olmocr.renderers import ChromiumRenderer, KatexRenderer
 from gravbench.olmocr.rendering import CachedRenderer, Renderer
-from gravbench.olmocr.rules import Rules, UnscoredError
+from gravbench.olmocr.rules import Rules, UnscoredError, library_versions
 from gravbench.olmocr.scoring import Evaluation, Progress, Scorer
-
-LIBRARIES = ("rapidfuzz", "beautifulsoup4", "lxml", "numpy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +80,7 @@ def score_bench(options: ScoreOptions, renderer: Renderer, progress: Progress | 
 
 def _document(evaluations: Sequence[Evaluation], renderer: Renderer, options: ScoreOptions) -> Document:
     bench = evaluations[0].bench
-    versions = {name: version(name) for name in LIBRARIES}
+    versions = library_versions()
     try:
         rendered_by = renderer.signature
     except UnscoredError as error:
