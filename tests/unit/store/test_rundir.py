@@ -60,7 +60,8 @@ def test_second_writer_is_refused_and_told_who_holds_the_folder(tmp_path: Path) 
 def test_a_file_system_that_does_not_answer_is_no_second_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def acquire(self: FileLock, **given: float) -> None:
+    def acquire(*_: FileLock, timeout: float, poll_interval: float) -> None:
+        assert timeout > poll_interval
         raise OSError(errno.ETIMEDOUT, "Connection timed out")
 
     monkeypatch.setattr(FileLock, "acquire", acquire)
