@@ -58,6 +58,10 @@ class Region(Record):
         return min(xs), min(ys), max(xs), max(ys)
 
 
+NO_DIGEST = "0" * 64
+"""Of a page whose image was not read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSample:
     """One annotated page of a suite. `entry` is its object in the annotation file, read by need."""

@@ -5,11 +5,10 @@ A page's id is its PDF's path below `pdfs/` with `/` as `%2F`, then `_pgN`: pred
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from platformdirs import user_cache_path
 
@@ -17,18 +16,15 @@ from gravbench.errors import DataError
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
 from gravbench.olmocr.bench import base_name, read_bench
 from gravbench.olmocr.rules import Rules
-from gravbench.pages.regions import PageSample
+from gravbench.pages.pdf import MAX_PDF_BYTES, open_pdf, png_of
+from gravbench.pages.regions import NO_DIGEST, PageSample
 from gravbench.store.files import make_folder, write_atomic
-
-if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument
 
 TEST_FILES = "*.jsonl"
 """`pages.annotations` of a suite whose pages are olmOCR-Bench's."""
 LONGER_SIDE = 1288
 """Pixels of a rendered page's longer side, as in olmOCR's own pipeline."""
 _TOLD = frozenset({"number", "category", "pdf", "page", "id", "type", "url", "checked"})
-MAX_PDF_BYTES = 1024 * 1024 * 1024
 SLASH = "%2F"
 
 
@@ -78,7 +74,7 @@ def _sample(folder: Path, pdf: str, page: str, rows: Sequence[Mapping[str, Any]]
         sample_id=name,
         image_name=f"{name}.png",
         image_path=str(place) if fault is None else None,
-        image_sha256="0" * 64,
+        image_sha256=NO_DIGEST,
         entry={
             "page_info": {"image_path": f"{name}.png", "pdf": pdf, "pdf_page": page},
             "tests": list(rows),
@@ -116,29 +112,8 @@ def with_image(sample: PageSample, cache: Path | None = None) -> PageSample:
 
 def _rendered(pdf: bytes, page: str) -> bytes:
     """PNG of page `page` (from 1), its longer side LONGER_SIDE pixels."""
-    document = open_pdf(pdf)
-    try:
+    with open_pdf(pdf) as document:
         if not page.isdigit() or not 1 <= int(page) <= len(document):
             raise DataError(f"page {page} of a PDF of {len(document)} pages", hint="Correct the tests.")
         found = document[int(page) - 1]
-        scale = LONGER_SIDE / max(found.get_size())
-        out = io.BytesIO()
-        found.render(scale=scale).to_pil().convert("RGB").save(out, format="PNG", compress_level=1)
-        return out.getvalue()
-    finally:
-        document.close()
-
-
-def open_pdf(data: bytes) -> PdfDocument:
-    """A PDF's pages; `DataError` where it is none, is locked, or pypdfium2 is not here."""
-    try:
-        import pypdfium2
-    except ImportError as fault:
-        raise DataError(
-            "a PDF, and pypdfium2 is not installed",
-            hint="pip install 'gravbench[data]' (or pypdfium2), or render it first.",
-        ) from fault
-    try:
-        return pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as fault:
-        raise DataError(f"not readable as a PDF: {fault}", hint="Restore the file, or unlock it.") from fault
+        return png_of(found, scale=LONGER_SIDE / max(found.get_size()), compress_level=1)

@@ -6,7 +6,6 @@ order is that of the file. Where on the page they stand nobody knows: a layout h
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ from gravbench.imaging import bytes_digest, decode_image, read_bounded
 from gravbench.omnidocbench.markdown_items import extract_items
 from gravbench.omnidocbench.page_scorer import PageScorer
 from gravbench.omnidocbench.table_conversion import with_html_tables
+from gravbench.pages.pdf import MAX_PDF_BYTES, open_pdf, png_of
 from gravbench.records import TASKS
 from gravbench.store.files import write_atomic
-from gravbench.suites.olmocr_pages import MAX_PDF_BYTES, open_pdf
 from gravbench.suites.own_crops import (
     LeftOut,
     MadeSuite,
@@ -36,6 +35,7 @@ from gravbench.suites.samples import contained_path
 from gravbench.suites.truth_tables import IMAGE_SUFFIXES, MAX_TRUTH_BYTES, decoded
 
 SCORER = "markdown-pages"
+PNG_LEVEL = 6
 TEXT = ("text_block", "text")
 KINDS = {"html_table": ("table", "html"), "equation_isolated": ("equation_isolated", "latex")}
 """What the truth's items become, where it is not text: category and field of an annotated block."""
@@ -102,16 +102,12 @@ def _pages(place: Path, name: str, dpi: int) -> Iterator[tuple[str, bytes, dict[
     if place.suffix.lower() != ".pdf":
         yield name, read_bounded(place), {}
         return
-    document = open_pdf(read_bounded(place, limit=MAX_PDF_BYTES, what="PDF"))
-    try:
+    with open_pdf(read_bounded(place, limit=MAX_PDF_BYTES, what="PDF")) as document:
         count = len(document)
         for number in range(count):
-            out = io.BytesIO()
-            document[number].render(scale=dpi / 72).to_pil().convert("RGB").save(out, format="PNG")
             stem = place.stem if count == 1 else f"{place.stem}_pg{number + 1}"
-            yield f"{stem}.png", out.getvalue(), {"pdf": name, "pdf_page": number + 1, "dpi": dpi}
-    finally:
-        document.close()
+            png = png_of(document[number], scale=dpi / 72, compress_level=PNG_LEVEL)
+            yield f"{stem}.png", png, {"pdf": name, "pdf_page": number + 1, "dpi": dpi}
 
 
 def _truth(folder: Path, stem: str, *, single: bool, encoding: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from gravbench.errors import DataError, has_controls, printable, shortened
 from gravbench.imaging import bytes_digest, file_digest, read_bounded
 from gravbench.omnidocbench.ground_truth import MAX_ANNOTATION_BYTES, read_pages, refuse_too_large
-from gravbench.pages.regions import PageSample
+from gravbench.pages.regions import NO_DIGEST, PageSample
 from gravbench.suites.manifest import PageSet
 from gravbench.suites.samples import contained_path
 
@@ -25,8 +25,6 @@ MAX_NAME_BYTES = 255 - len(".md")
 """What a file system lets the Markdown of a page be called."""
 OLDER_RELEASES = {981: "v1.0", 1355: "v1.5"}
 """Page counts of earlier releases, whose pages carry no `subset`."""
-
-_NO_DIGEST = "0" * 64
 
 
 RELEASE_FAMILY = "OmniDocBench"
@@ -227,7 +225,7 @@ def _sample(folder: Path, entry: dict[str, Any]) -> PageSample:
         sample_id=sample_id_of(name),
         image_name=name if sample_id_of(name) == PurePosixPath(name).stem else shortened(printable(name), 80),
         image_path=place,
-        image_sha256=_NO_DIGEST,
+        image_sha256=NO_DIGEST,
         entry=entry,
         attributes=flat_attributes(entry),
         fault=fault,
@@ -235,7 +233,7 @@ def _sample(folder: Path, entry: dict[str, Any]) -> PageSample:
 
 
 def _digested(sample: PageSample) -> PageSample:
-    image_sha, fault = _NO_DIGEST, sample.fault
+    image_sha, fault = NO_DIGEST, sample.fault
     if sample.image_path is not None:
         try:
             image_sha = file_digest(sample.image_path)
