@@ -129,24 +129,19 @@ def test_the_place_expected_comes_first_and_a_monotone_text_never_goes_back() ->
     assert text.places((1, 2), 8, monotone=True) == [8, 5]
 
 
+def toy_run(folder: Path, arm: str) -> list[str]:
+    """The command of a run of two crops by `ar` and `arm`, in `folder/run`."""
+    suite = ["--suite", "crops-mini", "--limit", "2", "--backend", "toy"]
+    return ["run", *suite, "--out", str(folder / "run"), "--strategy", "ar", "--strategy", arm]
+
+
 @pytest.mark.parametrize("strategy", ["hsd", "lookup"])
 def test_a_run_is_not_continued_on_texts_that_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], strategy: str
 ) -> None:
     path = supply(tmp_path, {"sample_id": "none", "token_ids": [5]})
     arm = f"{strategy}:texts={path}"
-    asked = [
-        "run",
-        "--suite",
-        "crops-mini",
-        "--limit",
-        "2",
-        "--backend",
-        "toy",
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    command = [*asked, "--strategy", "ar", "--strategy", arm]
+    command = toy_run(tmp_path, arm)
     assert run_command_line(command) == 0
     identity = json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]
     assert identity["texts_sha"] == {arm: texts_digest(str(path), arm)}
@@ -159,17 +154,6 @@ def test_a_run_is_not_continued_on_texts_that_changed(
 
 
 def test_runs_without_supplied_texts_have_the_identity_they_had(tmp_path: Path) -> None:
-    asked = [
-        "run",
-        "--suite",
-        "crops-mini",
-        "--limit",
-        "2",
-        "--backend",
-        "toy",
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    assert run_command_line([*asked, "--strategy", "ar", "--strategy", "lookup"]) == 0
+    assert run_command_line(toy_run(tmp_path, "lookup")) == 0
     manifest = Manifest.model_validate_json((tmp_path / "run" / "manifest.json").read_bytes())
     assert "texts_sha" not in manifest.identity.document()
