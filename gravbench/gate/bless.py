@@ -51,7 +51,6 @@ COUNTED = (
     "accepted_draft",
     "tau_round",
 )
-SHIPPED_MODEL = "gravity-tiny"
 MAIN_PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "rapidfuzz")
 
 
