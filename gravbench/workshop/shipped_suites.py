@@ -1,4 +1,4 @@
-"""Build crops-mini, crops-robust, pages-mini and semantic-shuffle again: same ground truth, same pixels.
+"""Build the shipped suites of crops and pages again: same ground truth, same pixels.
 
 Fonts of Debian are needed (`DataError` names the missing package). References depend on the generator alone;
 pixels also on FreeType as built into Pillow and matplotlib.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.imaging import bytes_digest
+from gravbench.suites.manifest import load_samples, load_suite
 from gravbench.suites.page_folder import entry_digest
 from gravbench.suites.samples import Annotation
 from gravbench.workshop.synth import Crop, render_crop, render_letters
@@ -23,6 +24,7 @@ from gravbench.workshop.synth.page import Columns, SynthPage, render_page
 
 FIRST_SEED = 1_000_000
 """Far from the low seeds that training uses for its own held-out curve."""
+TUNE_SEED = 1_200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +43,29 @@ def _held_out(kind: str) -> Callable[[int], Crop]:
     return draw
 
 
-def _plan() -> tuple[tuple[str, int, Callable[[int], Crop]], ...]:
+Plan = tuple[tuple[str, int, Callable[[int], Crop]], ...]
+"""Prefix of sample ids, how many crops, and what draws the crop of a seed."""
+
+
+def _plan(twelfths: int) -> Plan:
+    """The mixture of crops-mini, 12 times `twelfths` crops."""
     return (
-        ("text-short", 40, _held_out("short")),
-        ("text-line", 50, _held_out("line")),
-        ("text-paragraph", 20, _held_out("paragraph")),
-        ("text-letters", 10, render_letters),
-        ("table", 60, _held_out("table")),
-        ("formula", 60, _held_out("formula")),
+        ("text-short", 2 * twelfths, _held_out("short")),
+        ("text-line", 5 * twelfths // 2, _held_out("line")),
+        ("text-paragraph", twelfths, _held_out("paragraph")),
+        ("text-letters", twelfths // 2, render_letters),
+        ("table", 3 * twelfths, _held_out("table")),
+        ("formula", 3 * twelfths, _held_out("formula")),
     )
 
 
-def held_out_crops() -> Iterator[tuple[str, int, Crop]]:
-    """(sample id, seed, crop) of the 240 crops; a seed whose text has been seen already is passed over."""
-    seen: set[str] = set()
-    for prefix, count, draw in _plan():
-        seed, made = FIRST_SEED, 0
+def held_out_crops(
+    plan: Plan, *, first: int = FIRST_SEED, taken: Iterable[str] = ()
+) -> Iterator[tuple[str, int, Crop]]:
+    """(sample id, seed, crop) of a plan, seeds from `first`; a text that is taken already is passed over."""
+    seen = set(taken)
+    for prefix, count, draw in plan:
+        seed, made = first, 0
         while made < count:
             crop = draw(seed)
             if crop.text not in seen:
@@ -68,7 +77,17 @@ def held_out_crops() -> Iterator[tuple[str, int, Crop]]:
 
 def build_crops_mini(out_dir: str | Path) -> Built:
     """Write `images/*.png` and `samples.jsonl` under `out_dir`, one line a crop, sorted by sample id."""
-    return _write_crops(Path(out_dir), held_out_crops())
+    return _write_crops(Path(out_dir), held_out_crops(_plan(20)))
+
+
+def build_crops_tune(out_dir: str | Path) -> Built:
+    """As `build_crops_mini`: 48 crops of the same mixture, with no text of the suites that are reported."""
+    taken = [
+        sample.reference
+        for name in ("crops-mini", "crops-robust", "semantic-shuffle")
+        for sample in load_samples(load_suite(name))
+    ]
+    return _write_crops(Path(out_dir), held_out_crops(_plan(4), first=TUNE_SEED, taken=taken))
 
 
 def robust_crops() -> Iterator[tuple[str, int, Crop]]:

@@ -16,7 +16,12 @@ from system_packages import needs_fonts
 from gravbench.imaging import load_image
 from gravbench.suites.manifest import list_suites, load_samples, load_suite
 from gravbench.suites.samples import Sample
-from gravbench.workshop.shipped_suites import Built, build_crops_mini, build_crops_robust
+from gravbench.workshop.shipped_suites import (
+    Built,
+    build_crops_mini,
+    build_crops_robust,
+    build_crops_tune,
+)
 from gravbench.workshop.synth.crop import FAULTS
 from gravbench.workshop.synth.ink import is_unseen
 from gravbench.workshop.synth.language import split_of
@@ -82,9 +87,24 @@ def test_crops_robust_has_twenty_held_out_crops_of_each_fault() -> None:
     assert all(is_unseen(str(font)) for font in fonts)
 
 
+def test_crops_tune_has_the_mixture_of_crops_mini_and_none_of_the_reported_texts() -> None:
+    tune = load_samples(load_suite("crops-tune"))
+    assert Counter(sample.task for sample in tune) == {"text": 24, "table": 12, "formula": 12}
+    assert {split_of(sample.reference) for sample in tune} == {"heldout"}
+    texts = {sample.reference for sample in tune}
+    assert len(texts) == 48
+    for name in ("crops-mini", "crops-robust", "semantic-shuffle"):
+        assert texts.isdisjoint(sample.reference for sample in load_samples(load_suite(name)))
+
+
 @needs_fonts
 @pytest.mark.parametrize(
-    ("name", "build"), [("crops-mini", build_crops_mini), ("crops-robust", build_crops_robust)]
+    ("name", "build"),
+    [
+        ("crops-mini", build_crops_mini),
+        ("crops-robust", build_crops_robust),
+        ("crops-tune", build_crops_tune),
+    ],
 )
 def test_generator_rebuilds_the_shipped_suite(
     tmp_path: Path, name: str, build: Callable[[Path], Built]
