@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.errors import DataError
+from gravbench.imaging import is_within
 from gravbench.olmocr.records import BaselineTest, Test, read_test
 from gravbench.olmocr.rules import Rules, TestRecordError
 
@@ -113,6 +114,15 @@ def _files_below(folder: Path, suffix: str) -> Iterator[str]:
             yield relative.as_posix()
 
 
+def _refuse_link_out(path: Path, folder: Path) -> None:
+    """`DataError` for a file behind a link that leaves `folder`; a hub snapshot's own blobs may be linked."""
+    if not is_within(path.resolve(), folder.resolve()):
+        raise DataError(
+            f"{path}: leads out of {folder} by a link, expected a file in it",
+            hint="Copy the file there.",
+        )
+
+
 def read_bench(data: Path, rules: Rules) -> Bench:
     """Test files and page names of a data folder, or one test file of it."""
     folder = data.parent if data.is_file() else data
@@ -125,6 +135,9 @@ def read_bench(data: Path, rules: Rules) -> Bench:
         raise DataError(
             f"{folder}: no test file (*.jsonl) in it", hint="Name olmOCR-Bench's folder bench_data."
         )
+    if data.is_dir():  # one test file is the file that was asked for, wherever it lies
+        for path in files:
+            _refuse_link_out(path, folder)
     by_file = {path.name: read_tests(path, rules) for path in files}
     category = {test.id: name for name, tests in by_file.items() for test, _ in tests}
     booked = [Booked(test, category[test.id], row) for tests in by_file.values() for test, row in tests]
@@ -155,6 +168,7 @@ def _check_pages(folder: Path, pdfs: Sequence[str], booked: Sequence[Booked]) ->
         path = folder / name
         if not path.is_file():
             return False
+        _refuse_link_out(path, folder)
         try:
             document = pypdfium2.PdfDocument(path)
             pages = len(document)

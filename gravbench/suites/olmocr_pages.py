@@ -13,7 +13,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from gravbench.errors import DataError
-from gravbench.imaging import bytes_digest, file_digest, read_bounded
+from gravbench.imaging import bytes_digest, file_digest, is_within, read_bounded
 from gravbench.olmocr.bench import base_name, read_bench
 from gravbench.olmocr.rules import Rules
 from gravbench.pages.pdf import MAX_PDF_BYTES, open_pdf, png_of
@@ -68,7 +68,7 @@ def _sample(folder: Path, pdf: str, page: str, rows: Sequence[Mapping[str, Any]]
     fault = None
     if not place.is_file():
         fault = f"{place}: not found. Restore the PDF."
-    elif not place.resolve().is_relative_to((folder / "pdfs").resolve()):
+    elif not is_within(place.resolve(), (folder / "pdfs").resolve()):
         fault = f"{place}: leads out of {folder / 'pdfs'}. Copy the PDF there."
     return PageSample(
         sample_id=name,

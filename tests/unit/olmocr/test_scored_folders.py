@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,37 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (candidate,) = _score(_bench(tmp_path), folder).candidates
     assert candidate.official.status == "failed"
     assert "leads out of the folder" in candidate.faults[0].fault
+
+
+def test_a_test_file_behind_a_link_out_of_the_folder_is_refused_unless_named_or_a_blob(
+    tmp_path: Path,
+) -> None:
+    def linked(data: Path, target: Path) -> Path:
+        target.parent.mkdir(exist_ok=True)
+        (data / "mixed.jsonl").rename(target)
+        (data / "mixed.jsonl").symlink_to(target)
+        return data
+
+    (tmp_path / "one").mkdir()
+    outside = linked(_bench(tmp_path / "one"), tmp_path / "elsewhere.jsonl")
+    with pytest.raises(DataError, match=r"mixed.jsonl: leads out of .*data by a link"):
+        read_bench(outside, Rules.RELEASE)
+    assert len(read_bench(outside / "mixed.jsonl", Rules.RELEASE).tests) == 5
+    (tmp_path / "snapshots" / "revision").mkdir(parents=True)
+    snapshot = linked(_bench(tmp_path / "snapshots" / "revision"), tmp_path / "blobs" / "abc")
+    assert len(read_bench(snapshot, Rules.RELEASE).tests) == 5
+
+
+def test_a_pdf_behind_a_link_out_of_the_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pypdfium2", raising=False)
+    pytest.importorskip("pypdfium2")
+    data = _bench(tmp_path)
+    (data / "pdfs" / "a.pdf").rename(tmp_path / "a.pdf")
+    (data / "pdfs" / "a.pdf").symlink_to(tmp_path / "a.pdf")
+    with pytest.raises(DataError, match=r"a.pdf: leads out of .*pdfs by a link"):
+        read_bench(data, Rules.RELEASE)
 
 
 def test_half_of_two_repeats_is_not_passed_and_two_of_three_are(tmp_path: Path) -> None:
