@@ -180,7 +180,7 @@ class RunOptions(Record):
     layout: Annotated[
         str,
         Option(
-            help="Where regions of pages come from: ground-truth, pp-doclayout-v3, whitespace.",
+            help="Where regions of pages come from: ground-truth, pp-doclayout-v3, whitespace, none.",
             identity="layout.name",
             show_default=True,
         ),

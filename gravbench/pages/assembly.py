@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gravbench.pages.regions import route_of
+from gravbench.pages.regions import WHOLE_PAGE, route_of
 
 ASSEMBLER = "gravity-1"
 """Part of a run's identity: any change of a rule here or of the clean-up moves scores and gets a new name."""
@@ -39,7 +39,9 @@ def assemble(regions: Sequence[ReadRegion]) -> str:
 
 
 def clean_region(region: ReadRegion) -> str:
-    """The clean-up of one region's raw text by its task."""
+    """The clean-up of one region's raw text by its task; a whole page is only stripped."""
+    if region.label == WHOLE_PAGE:
+        return region.text.strip()
     return clean_table(region.text) if route_of(region.label) == "table" else clean_text(region.text)
 
 
@@ -70,7 +72,7 @@ def tag_formulas(regions: Sequence[ReadRegion]) -> list[ReadRegion]:
 def finish(region: ReadRegion) -> str:
     """Headings get their hashes, formulas their `$$` lines, text its list markers and blank lines."""
     text, task = region.text, route_of(region.label)
-    if not text or task == "table":
+    if not text or task == "table" or region.label == WHOLE_PAGE:
         return text
     if task == "formula":
         bare = _bare_formula(text)

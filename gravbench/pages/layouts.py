@@ -1,4 +1,6 @@
-"""Layouts by name, each imported only when it is opened; and the oracle: the annotated regions."""
+"""Layouts by name, each imported only when it is opened; and those without rules of their own: the annotated
+regions, and the page as one region.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from PIL import Image
 from gravbench.errors import UsageError
 from gravbench.pages.regions import (
     CATEGORY_LABELS,
+    WHOLE_PAGE,
     LayoutProvider,
     PageSample,
     Region,
@@ -23,6 +26,7 @@ from gravbench.store.schema import LayoutInfo
 
 LAYOUTS: dict[str, str] = {
     "ground-truth": "gravbench.pages.layouts:open_ground_truth",
+    "none": "gravbench.pages.layouts:open_whole_page",
     "pp-doclayout-v3": "gravbench.pages.detector:open_detector",
     "whitespace": "gravbench.pages.whitespace:open_whitespace",
 }
@@ -78,3 +82,24 @@ def open_ground_truth(model: str | None, *, device: str, threads: int) -> Ground
     """No weights, no device."""
     refuse_model("ground-truth", model)
     return GroundTruthLayout()
+
+
+class WholePageLayout:
+    """The page as one region, for models that read whole pages: text prompt and budget, Markdown answer."""
+
+    def describe(self) -> LayoutInfo:
+        return LayoutInfo(name="none", digest=hashlib.sha256(WHOLE_PAGE.encode()).hexdigest())
+
+    def regions(self, page: PageSample, image: Image.Image) -> tuple[Region, ...]:  # noqa: ARG002
+        width, height = map(float, image.size)
+        corners = ((0.0, 0.0), (width, 0.0), (width, height), (0.0, height))
+        return (Region(region_id=WHOLE_PAGE, label=WHOLE_PAGE, polygon=corners),)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def open_whole_page(model: str | None, *, device: str, threads: int) -> WholePageLayout:  # noqa: ARG001
+    """No weights, no device."""
+    refuse_model("none", model)
+    return WholePageLayout()

@@ -26,12 +26,15 @@ _TEXT = (
     *("abstract", "algorithm", "aside_text", "content", "doc_title", "figure_title", "formula_number"),
     *("paragraph_title", "reference_content", "seal", "text", "vertical_text", "vision_footnote"),
 )
+WHOLE_PAGE = "page"
+"""Label of a whole page as one region; no layout model has it. Its answer is Markdown, kept as it is."""
 _FORMULA = ("formula", "display_formula", "inline_formula")
 _SKIPPED = ("image", "chart")
 _DROPPED = ("header", "footer", "footnote", "number", "reference", "header_image", "footer_image")
 
 ROUTES: dict[str, Route] = {
     **dict.fromkeys(_TEXT, "text"),
+    WHOLE_PAGE: "text",
     "table": "table",
     **dict.fromkeys(_FORMULA, "formula"),
     **dict.fromkeys(_SKIPPED, "skipped"),

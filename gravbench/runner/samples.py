@@ -69,7 +69,8 @@ def page_setup(
         raise UsageError(
             f"--layout ground-truth: page {placeless[0]} of suite {suite.name} has Markdown or tests "
             "as its truth, and no annotated regions",
-            hint="Let a layout find them: --layout whitespace or --layout pp-doclayout-v3.",
+            hint="Let a layout find them: --layout whitespace or --layout pp-doclayout-v3; "
+            "--layout none reads the whole page at once.",
         )
     return PageSetup(
         layout=open_layout(options),

@@ -14,7 +14,7 @@ def test_every_label_of_the_layout_model_has_a_route() -> None:
         *("abstract", "algorithm", "aside_text", "content", "doc_title", "figure_title", "formula_number"),
         *("paragraph_title", "reference_content", "seal", "text", "vision_footnote"),
     }
-    assert {label for label, route in ROUTES.items() if route == "text"} == text | {"vertical_text"}
+    assert {label for label, route in ROUTES.items() if route == "text"} == text | {"vertical_text", "page"}
     assert {label for label, route in ROUTES.items() if route == "skipped"} == {"image", "chart"}
     for label in ("header", "footer", "footnote", "number", "reference"):
         assert route_of(label) == "dropped"
@@ -25,6 +25,12 @@ def test_every_label_of_the_layout_model_has_a_route() -> None:
 def test_regions_are_joined_by_blank_lines_in_order() -> None:
     made = page(("doc_title", "One"), ("paragraph_title", "Two"), ("text", "three"), ("text", ""))
     assert made == "# One\n\n## Two\n\nthree"
+
+
+def test_a_whole_page_stays_the_markdown_that_the_model_wrote() -> None:
+    markdown = "# One\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$$\nx=1\n$$\n\n1.x ......"
+    assert page(("page", f"\n{markdown}\n")) == markdown
+    assert page(("text", markdown)) != markdown
 
 
 def test_heading_gets_its_hashes_once() -> None:

@@ -4,7 +4,7 @@ from PIL import Image, ImageDraw
 
 from gravbench.errors import DataError, UsageError
 from gravbench.pages.layouts import LAYOUTS, check_layout, open_layout
-from gravbench.pages.regions import PageSample
+from gravbench.pages.regions import PageSample, route_of
 from gravbench.pages.whitespace import WhitespaceLayout
 
 
@@ -70,6 +70,13 @@ def test_unknown_layout_names_the_nearest_and_weightless_ones_take_no_model() ->
     assert "did you mean 'whitespace'" in (caught.value.hint or "")
     with pytest.raises(UsageError, match="has no weights"):
         open_layout("whitespace", model="x")
+
+
+def test_no_layout_makes_the_whole_image_one_region_that_is_read_as_text() -> None:
+    (region,) = open_layout("none").regions(sample({}), Image.new("L", (70, 90)))
+    assert region.box == (0, 0, 70, 90) and route_of(region.label) == "text"
+    with pytest.raises(UsageError, match="layout 'none' has no weights"):
+        open_layout("none", model="x")
 
 
 def columns_page() -> Image.Image:
