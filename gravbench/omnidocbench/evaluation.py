@@ -99,6 +99,11 @@ _works: list[_Work] = []
 """In a worker process: its work. Empty everywhere else."""
 
 
+def _take_work(work: _Work) -> None:
+    """First call of a worker process. A bound `_works.append` would be pickled with a copy of the list."""
+    _works.append(work)
+
+
 def _score_part(part: slice) -> list[PageResult]:
     return _works[0].score(part)
 
@@ -142,7 +147,7 @@ def score_pages(
         from multiprocessing import get_context
 
         context = get_context(_start_method())
-        with ProcessPoolExecutor(jobs, context, initializer=_works.append, initargs=(work,)) as pool:
+        with ProcessPoolExecutor(jobs, context, initializer=_take_work, initargs=(work,)) as pool:
             running = {pool.submit(_score_part, part): part for part in _tasks(len(pages))}
             try:
                 for future in as_completed(running):
