@@ -51,6 +51,10 @@ def olmocr(
         bool, typer.Option("--skip-baseline", help="Leave all tests of type baseline out.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the intervals.")] = 0,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Processes at most (all CPUs); results do not depend on it."),
+    ] = None,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep rendered equations.")] = True,
     out: Annotated[Path | None, typer.Option("--out", help="Write the full result here, as JSON.")] = None,
     as_json: Annotated[
@@ -62,6 +66,7 @@ def olmocr(
     from gravbench.olmocr.rendering import default_cache_file
     from gravbench.olmocr.rules import Rules
     from gravbench.olmocr.scored_folders import ScoreOptions, encode, run_scoring
+    from gravbench.processes import usable_cpus
 
     if out is not None:
         write_output(out, None)
@@ -73,6 +78,7 @@ def olmocr(
         skip_baseline=skip_baseline,
         seed=seed,
         cache=default_cache_file() if cache else None,
+        jobs=jobs or usable_cpus(),
     )
     document = run_scoring(options)
     if out is not None:

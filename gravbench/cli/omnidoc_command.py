@@ -5,7 +5,6 @@ Everything heavy is imported inside the verbs, and nothing here imports a model 
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +13,6 @@ import typer
 
 if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm.rows import Cdm
-
-
-def _usable_cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def omnidoc(
@@ -103,6 +98,7 @@ def omnidoc(
     )
     from gravbench.omnidocbench.result_cache import default_cache_dir
     from gravbench.options import parse_error_limit
+    from gravbench.processes import usable_cpus
 
     refuse_method(match)
     check_places(markdown, csv)
@@ -110,7 +106,7 @@ def omnidoc(
     limit = parse_error_limit(max_errors)
     if out is not None:
         write_result(out, None)
-    processes = jobs or _usable_cpus()
+    processes = jobs or usable_cpus()
 
     def cdm() -> Cdm:
         from gravbench.omnidocbench.cdm.rows import find_cdm

@@ -19,12 +19,15 @@ from gravbench.olmocr.math_tests import Equations
 from gravbench.olmocr.renderers import ChromiumRenderer, KatexRenderer
 from gravbench.olmocr.rendering import CachedRenderer, Renderer
 from gravbench.olmocr.rules import Rules, UnscoredError, library_versions
-from gravbench.olmocr.scoring import Evaluation, Progress, Scorer
+from gravbench.olmocr.scoring import Evaluation, Scorer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions:
-    """`predictions` empty: every folder beside `pdfs/`. `cache` None: renderings are not kept."""
+    """`predictions` empty: every folder beside `pdfs/`. `cache` None: renderings are not kept.
+
+    `jobs`: processes at most. Formulas in Chromium go with one: the browser is several by itself.
+    """
 
     data: Path
     predictions: tuple[Path, ...] = ()
@@ -33,6 +36,7 @@ class ScoreOptions:
     skip_baseline: bool = False
     seed: int = 0
     cache: Path | None = None
+    jobs: int = 1
 
 
 def open_renderer(*, chromium: bool, cache: Path | None) -> Renderer:
@@ -49,17 +53,17 @@ def without_baseline(bench: Bench) -> Bench:
     return Bench(bench.name, kept, bench.pdfs, bench.rules, bench.pages_counted)
 
 
-def run_scoring(options: ScoreOptions, progress: Progress | None = None) -> Document:
+def run_scoring(options: ScoreOptions) -> Document:
     """Score all candidates; the first is the one that the others are compared with."""
     renderer = open_renderer(chromium=options.chromium, cache=options.cache)
     try:
-        return score_bench(options, renderer, progress)
+        return score_bench(options, renderer)
     finally:
         renderer.close()
 
 
-def score_bench(options: ScoreOptions, renderer: Renderer, progress: Progress | None = None) -> Document:
-    """The same with a renderer that is open already and stays so."""
+def score_bench(options: ScoreOptions, renderer: Renderer) -> Document:
+    """The same with a renderer of the caller, which stays open; further jobs begin with one as it is now."""
     bench = read_bench(options.data, options.rules)
     if options.skip_baseline:
         bench = without_baseline(bench)
@@ -74,8 +78,8 @@ def score_bench(options: ScoreOptions, renderer: Renderer, progress: Progress | 
             "--predictions: two folders have the same name",
             hint="The folder's name is the candidate's; rename one.",
         )
-    scorer = Scorer(bench, Equations(renderer, options.rules))
-    return _document([scorer.score(candidate, progress) for candidate in candidates], renderer, options)
+    scorer = Scorer(bench, candidates, Equations(renderer, options.rules))
+    return _document(scorer.score(jobs=1 if options.chromium else options.jobs), renderer, options)
 
 
 def _document(evaluations: Sequence[Evaluation], renderer: Renderer, options: ScoreOptions) -> Document:

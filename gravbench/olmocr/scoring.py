@@ -4,7 +4,7 @@ official interval, and one that keeps pages together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,11 +27,12 @@ from gravbench.olmocr.records import (
 from gravbench.olmocr.rules import OverLimitError, PageError, UnscoredError, Verdict
 from gravbench.olmocr.table_tests import run_table
 from gravbench.olmocr.text_tests import run_baseline, run_footnote, run_format, run_order, run_text
+from gravbench.processes import side_by_side
 
-PAGES_AT_ONCE = 64
-"""PDFs whose equations are rendered together."""
-
-Progress = Callable[[int, int], None]
+PDFS_AT_ONCE = 64
+"""PDFs of a candidate that one process takes, and whose equations are rendered together."""
+PARTS_PER_JOB = 3
+"""A further process for so many times as many PDFs; with fewer, starting it takes what it saves."""
 
 
 def run_test(test: Test, page: PageText, equations: Equations) -> Verdict:
@@ -93,12 +94,25 @@ class FolderNotes:
     equations: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("\\(", "\\[", "$$", "$"), 0))
     """Equations by opening delimiter."""
     rejected: dict[str, str] = field(default_factory=dict)
-    """Equations of the pages that were asked for and not rendered, with the reason."""
+    """Equations of pages whose tests asked for them, and that were not rendered, with the reason."""
     escaped_underscores: int = 0
     latex_tables: int = 0
     """Pages with a LaTeX table, which no table test reads."""
 
+    def add(self, more: FolderNotes) -> None:
+        """The notes of further files."""
+        self.files += more.files
+        self.empty += more.empty
+        self.near_empty += more.near_empty
+        self.decided_by_short_pages += more.decided_by_short_pages
+        for opening, count in more.equations.items():
+            self.equations[opening] += count
+        self.rejected |= more.rejected
+        self.escaped_underscores += more.escaped_underscores
+        self.latex_tables += more.latex_tables
+
     def look_at(self, name: str, page: PageText, rejected: Mapping[str, str]) -> None:
+        """One file; `rejected`: equations that its tests asked for in vain."""
         self.files += 1
         raw = page.raw
         if not raw:
@@ -152,36 +166,63 @@ class Evaluation:
         return list(found.values())
 
 
-class Scorer:
-    """Tests of one bench, run on candidates; equations are rendered once for all of them."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some PDFs of one candidate: outcomes by their place in the bench, and what the files were like."""
 
-    def __init__(self, bench: Bench, equations: Equations) -> None:
-        self._bench = bench
-        self._equations = equations
+    outcomes: Mapping[int, Outcome]
+    notes: FolderNotes
+
+
+class Scorer:
+    """Tests of one bench, run on candidates; a process renders an equation once for all of them."""
+
+    def __init__(self, bench: Bench, candidates: Sequence[Candidate], equations: Equations) -> None:
+        self._bench, self._candidates, self._equations = bench, candidates, equations
         self._by_pdf: dict[str, list[int]] = {}
         for number, booked in enumerate(bench.tests):
             self._by_pdf.setdefault(booked.test.pdf, []).append(number)
+        self._pdfs = list(self._by_pdf)
 
-    def score(self, candidate: Candidate, progress: Progress | None = None) -> Evaluation:
-        """Never raises for what a page holds."""
+    def score(self, *, jobs: int) -> list[Evaluation]:
+        """Never raises for what a page holds. Jobs are processes; the results do not depend on them."""
+        chunks = [
+            self._pdfs[start : start + PDFS_AT_ONCE] for start in range(0, len(self._pdfs), PDFS_AT_ONCE)
+        ]
+        parts = [(candidate, chunk) for candidate in self._candidates for chunk in chunks]
+        scored = side_by_side(self._score, parts, jobs=min(jobs, len(parts) // PARTS_PER_JOB))
+        return [
+            self._evaluation(candidate, scored[number * len(chunks) : (number + 1) * len(chunks)])
+            for number, candidate in enumerate(self._candidates)
+        ]
+
+    def _evaluation(self, candidate: Candidate, parts: Sequence[_Part]) -> Evaluation:
         outcomes: dict[int, Outcome] = {}
         notes = FolderNotes()
-        names = list(self._by_pdf)
-        for start in range(0, len(names), PAGES_AT_ONCE):
-            chunk = names[start : start + PAGES_AT_ONCE]
-            pages = {pdf: self._read(candidate, pdf) for pdf in chunk}
-            self._render(candidate, pages)
-            for pdf in chunk:
-                for name, page in pages[pdf].items():
-                    if isinstance(page, PageText):
-                        notes.look_at(name, page, self._equations.rejected)
-                for number in self._by_pdf[pdf]:
-                    outcomes[number] = self._test(self._bench.tests[number], candidate, pages[pdf], notes)
-            if progress is not None:
-                progress(start + len(chunk), len(names))
+        for part in parts:
+            outcomes.update(part.outcomes)
+            notes.add(part.notes)
         lost = tuple(pdf for pdf in self._bench.pdfs if not candidate.of_pdf(pdf))
         ordered = tuple(outcomes[number] for number in range(len(self._bench.tests)))
         return Evaluation(self._bench, candidate, ordered, lost, notes)
+
+    def _score(self, part: tuple[Candidate, Sequence[str]]) -> _Part:
+        """All tests of some PDFs."""
+        candidate, chunk = part
+        outcomes: dict[int, Outcome] = {}
+        notes = FolderNotes()
+        pages = {pdf: self._read(candidate, pdf) for pdf in chunk}
+        asked = self._asked(candidate, pages)
+        self._equations.prepare(equation for own in asked.values() for equation in own)
+        for pdf in chunk:
+            for name, page in pages[pdf].items():
+                if isinstance(page, PageText):
+                    rejected = self._equations.rejected
+                    own = asked.get((pdf, name), {})
+                    notes.look_at(name, page, {each: rejected[each] for each in own if each in rejected})
+            for number in self._by_pdf[pdf]:
+                outcomes[number] = self._test(self._bench.tests[number], candidate, pages[pdf], notes)
+        return _Part(outcomes, notes)
 
     def _read(self, candidate: Candidate, pdf: str) -> dict[str, PageText | str]:
         """Files of a PDF; a file that cannot be read is a message."""
@@ -199,12 +240,11 @@ class Scorer:
                 pages[name] = PageText(text, self._bench.rules)
         return pages
 
-    def _render(self, candidate: Candidate, pages: Mapping[str, Mapping[str, PageText | str]]) -> None:
-        self._equations.prepare(self._needed(candidate, pages))
-
-    def _needed(
+    def _asked(
         self, candidate: Candidate, pages: Mapping[str, Mapping[str, PageText | str]]
-    ) -> Iterator[str]:
+    ) -> dict[tuple[str, str], dict[str, None]]:
+        """Equations that the tests of a PDF's file need rendered, in their order."""
+        asked: dict[tuple[str, str], dict[str, None]] = {}
         for pdf, files in pages.items():
             for number in self._by_pdf[pdf]:
                 test = self._bench.tests[number].test
@@ -212,7 +252,8 @@ class Scorer:
                     for name in candidate.of_page(pdf, test.page):
                         page = files[name]
                         if isinstance(page, PageText):
-                            yield from wanted(test, page)
+                            asked.setdefault((pdf, name), {}).update(dict.fromkeys(wanted(test, page)))
+        return asked
 
     def _test(
         self, booked: Booked, candidate: Candidate, pages: Mapping[str, PageText | str], notes: FolderNotes

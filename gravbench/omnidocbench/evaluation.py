@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ from gravbench.omnidocbench.ground_truth import Page
 from gravbench.omnidocbench.lines import Row
 from gravbench.omnidocbench.page_scorer import QUICK, PageResult, PageScorer, ScorerSetup
 from gravbench.omnidocbench.quick_match import QUICK_MATCH
+from gravbench.processes import side_by_side
 
 if TYPE_CHECKING:
     from gravbench.omnidocbench.cdm.score import CdmResult
@@ -95,27 +94,8 @@ def _formula_trees(rows: Sequence[Row]) -> tuple[float | None, ...]:
     return tuple(formula_tree_score(row.gt, row.pred).value for row in rows)
 
 
-_works: list[_Work] = []
-"""In a worker process: its work. Empty everywhere else."""
-
-
-def _take_work(work: _Work) -> None:
-    """First call of a worker process. A bound `_works.append` would be pickled with a copy of the list."""
-    _works.append(work)
-
-
-def _score_part(part: slice) -> list[PageResult]:
-    return _works[0].score(part)
-
-
-def _start_method() -> str:
-    """A fork shares pages and modules, but only a process without further threads may be forked safely."""
-    return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
-
-
-def _tasks(count: int) -> Iterator[slice]:
-    for start in range(0, count, PAGES_PER_TASK):
-        yield slice(start, min(count, start + PAGES_PER_TASK))
+def _tasks(count: int) -> list[slice]:
+    return [slice(start, min(count, start + PAGES_PER_TASK)) for start in range(0, count, PAGES_PER_TASK)]
 
 
 def score_pages(
@@ -127,35 +107,18 @@ def score_pages(
     progress: Progress | None = None,
 ) -> list[PageResult]:
     """Results in page order. Jobs are processes; the results do not depend on their number."""
-    jobs = max(1, min(jobs, len(pages) // PAGES_PER_JOB))
-    parts: dict[int, list[PageResult]] = {}
-    done = 0
+    scored = 0
 
-    def finish(part: slice, results: list[PageResult]) -> None:
-        nonlocal done
-        parts[part.start] = results
-        done += len(results)
+    def done(part: slice) -> None:
+        nonlocal scored
+        scored += part.stop - part.start
         if progress:
-            progress(done, len(pages))
+            progress(scored, len(pages))
 
-    work = _Work(setup, pages, files)
-    if jobs == 1:
-        for part in _tasks(len(pages)):
-            finish(part, work.score(part))
-    else:
-        from concurrent.futures import ProcessPoolExecutor, as_completed  # a few pages need neither
-        from multiprocessing import get_context
-
-        context = get_context(_start_method())
-        with ProcessPoolExecutor(jobs, context, initializer=_take_work, initargs=(work,)) as pool:
-            running = {pool.submit(_score_part, part): part for part in _tasks(len(pages))}
-            try:
-                for future in as_completed(running):
-                    finish(running[future], future.result())
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    return [result for _, results in sorted(parts.items()) for result in results]
+    work = _Work(setup, pages, files).score
+    jobs = max(1, min(jobs, len(pages) // PAGES_PER_JOB))
+    parts = side_by_side(work, _tasks(len(pages)), jobs=jobs, done=done)
+    return [result for part in parts for result in part]
 
 
 def add_cdm(rows: Sequence[Row], cdm_scorer: CdmScorer) -> Sequence[CdmResult]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from gravbench.cli.app import build_app
 from gravbench.errors import DataError, UsageError
-from gravbench.olmocr import renderers
+from gravbench.olmocr import renderers, scoring
 from gravbench.olmocr.bench import PUBLIC_CATEGORIES, Bench, Booked, expected_file, read_bench, read_candidate
 from gravbench.olmocr.document import Document
 from gravbench.olmocr.records import BaselineTest
 from gravbench.olmocr.rendering import CachedRenderer, Rejected, Rendered, Rendering, Span
 from gravbench.olmocr.rules import Rules
-from gravbench.olmocr.scored_folders import ScoreOptions, run_scoring
+from gravbench.olmocr.scored_folders import ScoreOptions, encode, run_scoring
 from gravbench.olmocr.scoring import official_interval
+from gravbench.processes import side_by_side
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "olmocr" / "bench"
 PAGES = {"a.pdf": "The tide rises and $x^2$ falls.", "deep/b.pdf": "| h | k |\n|---|---|\n| 1 | 2 |"}
@@ -186,6 +188,21 @@ def test_results_do_not_depend_on_the_run_and_intervals_follow_the_seed() -> Non
     other = _score(GOLDEN, *folders, seed=1)
     assert once.candidates[0].official.interval != other.candidates[0].official.interval
     assert once.candidates[0].official.overall == other.candidates[0].official.overall
+
+
+def test_any_number_of_processes_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "PDFS_AT_ONCE", 2)
+    monkeypatch.setattr(scoring, "PARTS_PER_JOB", 1)
+    started: list[int] = []
+
+    def counted(*given: Any, jobs: int) -> list[Any]:
+        started.append(jobs)
+        return side_by_side(*given, jobs=jobs)
+
+    monkeypatch.setattr(scoring, "side_by_side", counted)
+    folders = tuple(GOLDEN / name for name in ("noisy_ocr", "incomplete"))
+    assert encode(_score(GOLDEN, *folders, jobs=2)) == encode(_score(GOLDEN, *folders))
+    assert started == [2, 1]
 
 
 def test_the_interval_of_no_verdict_is_zero_and_of_equal_ones_a_point() -> None:

@@ -10,10 +10,10 @@ import pytest
 from omnidoc_cases import GOLDEN
 from omnidoc_support import block, page_object, write_benchmark
 
+from gravbench import processes
 from gravbench.cli.omnidoc_output import report_notes, report_title, write_result
 from gravbench.cli.omnidoc_report import ScoreOptions, run_scoring
 from gravbench.errors import DataError, UsageError
-from gravbench.omnidocbench import evaluation
 from gravbench.omnidocbench.document import encode
 from gravbench.omnidocbench.evaluation import locate, names_tried, score_pages
 from gravbench.omnidocbench.ground_truth import read_annotations, read_pages
@@ -107,7 +107,7 @@ def test_an_unwritable_result_is_refused_before_scoring(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_jobs_do_not_change_results(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "_start_method", lambda: start_method)
+    monkeypatch.setattr(processes, "_start_method", lambda: start_method)
     gt = read_pages(read_annotations(GOLDEN / "pages" / "gt.json"), source="gt")
     pages = [page for _ in range(4) for page in gt]
     one = score_pages(pages, [None] * len(pages), jobs=1)
