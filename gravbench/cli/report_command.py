@@ -31,7 +31,6 @@ from gravbench.cli.verdict_verbs import Report
 from gravbench.errors import DataError, UsageError, shortened
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
-from gravbench.pages.regions import PageSample, annotated_regions, annotated_size, has_places
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
 from gravbench.reporting.gallery import SampleSource, without_pictures
@@ -42,7 +41,6 @@ from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
 from gravbench.store.schema import canonical_json
 from gravbench.suites.data import AnySample
-from gravbench.suites.olmocr_pages import described
 
 
 def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) -> GatePart:
@@ -235,28 +233,12 @@ def _sources(samples: Sequence[AnySample], facts: Mapping[str, SampleFacts]) -> 
     return {
         sample.sample_id: SampleSource(
             image_path=sample.image_path,
-            reference=_truth(sample),
+            reference=sample.content,
             categories=facts[sample.sample_id].categories,
-            annotated=annotated_size(sample.entry) if isinstance(sample, PageSample) else None,
+            annotated=sample.annotated,
         )
         for sample in samples
     }
-
-
-def _truth(sample: AnySample) -> str | None:
-    """A crop's reference; of a page, the contents of its regions in reading order."""
-    if not isinstance(sample, PageSample):
-        return sample.reference
-    if "tests" in sample.entry:
-        return "\n".join(described(row) for row in sample.entry["tests"])
-    if not has_places(sample.entry):
-        blocks = sample.entry["layout_dets"]
-        return "\n\n".join(str(b.get("text") or b.get("html") or b.get("latex")) for b in blocks)
-    try:
-        regions = annotated_regions(sample.entry)
-    except DataError:
-        return None
-    return "\n\n".join(region.content for region in regions if region.content)
 
 
 def _with_words(run: LoadedRun) -> tuple[LoadedRun, dict[int, str]]:

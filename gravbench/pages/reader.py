@@ -17,7 +17,7 @@ from gravbench.arms import batch_of
 from gravbench.errors import DataError, printable
 from gravbench.imaging import load_image
 from gravbench.pages.assembly import ASSEMBLER, ReadRegion, assemble
-from gravbench.pages.regions import LayoutProvider, PageSample, Region, annotated_size, route_of
+from gravbench.pages.regions import LayoutProvider, PageSample, Region, route_of
 from gravbench.protocols import Backend
 from gravbench.records import TASKS, DecodeConfig, Generation, Piece, Request, StopReason, Task, piece_of
 from gravbench.store.files import disk_error, make_folder
@@ -38,7 +38,7 @@ def open_page(page: PageSample) -> Image.Image:
     """A page's image as its annotation sees it; `DataError` with the reason where it has none."""
     if page.fault is not None or page.image_path is None:
         raise DataError(page.fault or f"{page.image_name}: no image")
-    return load_image(page.image_path, max_pixels=PAGE_PIXELS, annotated=annotated_size(page.entry))
+    return load_image(page.image_path, max_pixels=PAGE_PIXELS, annotated=page.annotated)
 
 
 def cut_region(image: Image.Image, region: Region, *, grid: int = 1) -> Image.Image:

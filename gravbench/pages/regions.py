@@ -87,6 +87,28 @@ class PageSample:
         return self.entry
 
     @property
+    def content(self) -> str | None:
+        """The truth as a person reads it: tests a line each, else the contents of regions in reading order.
+
+        `None` where the regions are not those of the format.
+        """
+        if "tests" in self.entry:
+            return "\n".join(described_test(row) for row in self.entry["tests"])
+        if not has_places(self.entry):
+            blocks = self.entry["layout_dets"]
+            return "\n\n".join(str(b.get("text") or b.get("html") or b.get("latex")) for b in blocks)
+        try:
+            regions = annotated_regions(self.entry)
+        except DataError:
+            return None
+        return "\n\n".join(region.content for region in regions if region.content)
+
+    @property
+    def annotated(self) -> tuple[float, float] | None:
+        """Width and height that the annotation states, in pixels."""
+        return annotated_size(self.entry)
+
+    @property
     def listed(self) -> frozenset[str]:
         """Attributes that are lists in the annotation; in `attributes` their members are joined by `+`."""
         return listed_attributes(self.entry)
@@ -198,6 +220,16 @@ def annotated_regions(entry: Mapping[str, Any]) -> tuple[AnnotatedRegion, ...]:
         found.append((_place(block.get("order"), index), _region(block, index, category)))
     found.sort(key=lambda pair: pair[0])
     return _with_own_ids([region for _, region in found])
+
+
+_TOLD = frozenset({"number", "category", "pdf", "page", "id", "type", "url", "checked"})
+"""Fields of a test that say where it comes from, not what it asks."""
+
+
+def described_test(row: Mapping[str, Any]) -> str:
+    """One test of a page as a line: its type and id, and what it asks for."""
+    asked = {key: value for key, value in row.items() if key not in _TOLD and value not in (None, "", False)}
+    return f"{row['type']} {row['id']}: " + ", ".join(f"{key} {value!r}" for key, value in asked.items())
 
 
 def has_places(entry: Mapping[str, Any]) -> bool:

@@ -24,7 +24,6 @@ TEST_FILES = "*.jsonl"
 """`pages.annotations` of a suite whose pages are olmOCR-Bench's."""
 LONGER_SIDE = 1288
 """Pixels of a rendered page's longer side, as in olmOCR's own pipeline."""
-_TOLD = frozenset({"number", "category", "pdf", "page", "id", "type", "url", "checked"})
 SLASH = "%2F"
 
 
@@ -82,12 +81,6 @@ def _sample(folder: Path, pdf: str, page: str, rows: Sequence[Mapping[str, Any]]
         attributes={"category": "+".join(dict.fromkeys(str(row["category"]) for row in rows))},
         fault=fault,
     )
-
-
-def described(row: Mapping[str, Any]) -> str:
-    """One test as a line: its type and id, and what it asks for."""
-    asked = {key: value for key, value in row.items() if key not in _TOLD and value not in (None, "", False)}
-    return f"{row['type']} {row['id']}: " + ", ".join(f"{key} {value!r}" for key, value in asked.items())
 
 
 def with_image(sample: PageSample, cache: Path | None = None) -> PageSample:

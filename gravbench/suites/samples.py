@@ -48,6 +48,15 @@ class Sample(Record):
         return self.reference
 
     @property
+    def content(self) -> str:
+        """The truth as a person reads it."""
+        return self.reference
+
+    @property
+    def annotated(self) -> None:
+        """A crop's truth names no places, so no size that they count in."""
+
+    @property
     def reference_sha(self) -> str:
         return bytes_digest(self.reference.encode("utf-8"))
 
