@@ -82,6 +82,22 @@ def browser(profile: Path) -> Iterator[Browser]:
         os.close(answers)
 
 
+def seen_in(page: Path, profile: Path, look: str, *, fragment: str = "") -> Any:
+    """What the script `look` (an async function's body) returns in the page once it is ready, as JSON."""
+    with browser(profile) as chrome:
+        tab = chrome.call("Target.createTarget", url="about:blank")["targetId"]
+        session = chrome.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
+        chrome.call("Page.enable", session)
+        chrome.call("Page.addScriptToEvaluateOnNewDocument", session, source=WATCH)
+        chrome.call("Page.navigate", session, url=page.as_uri() + fragment)
+        script = f"whenReady.then(async () => JSON.stringify(await (async () => {{ {look} }})()))"
+        answer = chrome.call(
+            "Runtime.evaluate", session, expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "value" in answer["result"], answer
+        return json.loads(answer["result"]["value"])
+
+
 def interactive_ms(page: Path, profile: Path, *, loads: int) -> list[float]:
     """Milliseconds from navigation to a page that is ready and idle, once a fresh tab."""
     found = []

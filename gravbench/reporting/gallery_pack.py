@@ -1,6 +1,6 @@
 """The gallery as the page's script reads it: an index, and chunks of samples unpacked one at a time.
 
-Text of models and files is made visible; words that differ and what became of each draft are found here.
+Text of models and files is made visible; what became of each draft is found here.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import base64
 import gzip
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import orjson
 from markupsafe import Markup
-from rapidfuzz.distance import Levenshtein
 
 from gravbench.analysis.pieces import first_divergence
-from gravbench.analysis.quality import points
-from gravbench.arms import identity_base, is_ar, speed_base
+from gravbench.analysis.quality import label_of, points
+from gravbench.arms import identity_base, is_ar, speed_base, text_base
 from gravbench.records import Rounds
 from gravbench.reporting.document import Answer, GallerySample, ReportDocument
-from gravbench.reporting.tables import milliseconds
+from gravbench.reporting.tables import NONE, milliseconds
+from gravbench.reporting.word_diff import word_diff
 from gravbench.store.schema import canonical_json
 
 _HIDDEN = re.compile(
@@ -54,57 +54,6 @@ def embedded(value: Any) -> Markup:
 def unpacked(text: str) -> Any:
     """The inverse of `packed`."""
     return orjson.loads(gzip.decompress(base64.b64decode(text)))
-
-
-Segment = tuple[Literal["=", "-", "+"], str]
-"""Kept, only in the reference, only in the prediction."""
-
-MAX_CELLS = 4_000_000
-"""Words x words up to which the alignment is found; it needs about a quarter byte a cell."""
-
-_WORD = re.compile(
-    r"[\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af]"  # ideographs and syllables stand alone
-    r"|\s+|[^\W\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af]+|[^\w\s]"
-)
-
-
-def word_diff(reference: str, prediction: str) -> tuple[Segment, ...]:
-    """Segments whose `=` and `-` spell the reference and whose `=` and `+` spell the prediction.
-
-    Common beginnings and ends are taken first. A middle of more than `MAX_CELLS` word pairs is shown as
-    replaced whole: its alignment would need gigabytes.
-    """
-    a, b = _WORD.findall(reference), _WORD.findall(prediction)
-    start = _common(a, b)
-    end = _common(a[start:][::-1], b[start:][::-1])
-    left, right = a[start : len(a) - end], b[start : len(b) - end]
-    parts: list[Segment] = [("=", "".join(a[:start]))]
-    if len(left) * len(right) > MAX_CELLS:
-        parts += [("-", "".join(left)), ("+", "".join(right))]
-    else:
-        for op in Levenshtein.opcodes(left, right):
-            gone = "".join(left[op.src_start : op.src_end])
-            if op.tag == "equal":
-                parts.append(("=", gone))
-            else:
-                parts += [("-", gone), ("+", "".join(right[op.dest_start : op.dest_end]))]
-    parts.append(("=", "".join(a[len(a) - end :]) if end else ""))
-    return _joined(parts)
-
-
-def _common(a: list[str], b: list[str]) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _joined(parts: list[Segment]) -> tuple[Segment, ...]:
-    """Without empty segments; neighbours of one kind joined."""
-    found: list[Segment] = []
-    for kind, text in parts:
-        if text and found and found[-1][0] == kind:
-            found[-1] = (kind, found[-1][1] + text)
-        elif text:
-            found.append((kind, text))
-    return tuple(found)
 
 
 PREFILL, SEED, ACCEPTED, CORRECTION, BONUS, PLAIN = "psacbg"
@@ -150,10 +99,15 @@ CHUNK_CHARACTERS = 400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedGallery:
-    """`index` and `chunks` are what `packed` returns."""
+    """`index` and `chunks` are what `packed` returns; `pictures[k]` is a plain list of those of `chunks[k]`.
+
+    `worst` names the samples of lowest quality, each with its worst metric: what a printed page shows.
+    """
 
     index: str
     chunks: tuple[str, ...]
+    pictures: tuple[Markup, ...]
+    worst: tuple[tuple[str, str], ...]
     n: int
 
 
@@ -161,16 +115,53 @@ def pack_gallery(document: ReportDocument) -> PackedGallery:
     """Index rows in the order of the document, every text made visible, every difference already found."""
     chunks = _chunks(document.gallery)
     places = [(c, i) for c, chunk in enumerate(chunks) for i in range(len(chunk))]
-    several = len(document.runs) > 1
+    view = _View(document)
+    rows = [_row(sample, place, view) for sample, place in zip(document.gallery, places, strict=True)]
     index = {
-        "rows": [_row(sample, place) for sample, place in zip(document.gallery, places, strict=True)],
+        "rows": rows,
+        "labels": list(view.labels),
+        "metrics": list(view.metrics),
+        "tags": list(view.tags),
         "pieces": [{str(i): _piece(text) for i, text in run.pieces.items()} for run in document.runs],
+        "first": visible(document.runs[0].name) if len(document.runs) > 1 else None,
     }
     return PackedGallery(
         index=packed(index),
-        chunks=tuple(packed([_sample(s, document, several=several) for s in chunk]) for chunk in chunks),
+        chunks=tuple(packed([_sample(s, view) for s in chunk]) for chunk in chunks),
+        pictures=tuple(embedded([s.image for s in chunk]) for chunk in chunks),
+        worst=_worst(rows, list(view.metrics)),
         n=len(document.gallery),
     )
+
+
+@dataclass(slots=True)
+class _View:
+    """A document with the names that its rows refer to by number, in the order they were met."""
+
+    document: ReportDocument
+    labels: dict[str, int] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
+    tags: dict[str, int] = field(default_factory=dict)
+
+    def label(self, answer: Answer) -> str:
+        """The strategy, with its run where there are several."""
+        several = len(self.document.runs) > 1
+        return visible(f"{self.document.runs[answer.run].name} · {answer.arm}" if several else answer.arm)
+
+    def base(self, answer: Answer, sample: GallerySample) -> Answer | None:
+        """What an answer is held against: in a later run its like in the first, else `ar` of its own run."""
+        if answer.run:
+            pairs = self.document.comparisons[answer.run - 1 : answer.run]
+            arms = (a for pair in pairs for a in pair.arms)
+            paired = next((a.base_arm for a in arms if a.own_arm == answer.arm), None)
+            return next((a for a in sample.answers if (a.run, a.arm) == (0, paired)), None)
+        siblings = [a for a in sample.answers if a.run == answer.run]
+        wanted = text_base(answer.arm, [a.arm for a in siblings])
+        return next((a for a in siblings if a.arm == wanted), None)
+
+
+def _number(names: dict[str, int], name: str) -> int:
+    return names.setdefault(name, len(names))
 
 
 def _chunks(samples: Sequence[GallerySample]) -> list[list[GallerySample]]:
@@ -192,52 +183,86 @@ def _speedup(answer: Answer, answers: Sequence[Answer]) -> float | None:
     base = None if is_ar(answer.arm) else same_run.get(speed_base(answer.arm, same_run) or "")
     if base is None or not base.request_ns or not answer.request_ns:
         return None
-    return base.request_ns / answer.request_ns
+    return round(base.request_ns / answer.request_ns, 3)
 
 
-def _row(sample: GallerySample, place: tuple[int, int]) -> list[Any]:
-    """[name, task, tokens, points, speedup, differs, failed, chunk, place in it]; `None` = not measured."""
+OTHER_TOKENS, FAILED, OTHER_TEXT, LOOP = 1, 2, 4, 8
+"""Flags of an answer: other tokens than ar, failed, other text than the first run's, a repetition loop."""
+
+
+def _row(sample: GallerySample, place: tuple[int, int], view: _View) -> list[Any]:
+    """[name, task, tokens, tags, chunk, place in it, cells], a cell an answer:
+    [label, lowest points, metric that has them, speedup, largest change of points, flags]; `None` = not
+    measured, and labels, tags and metrics by number.
+    """
     base = next((a for a in sample.answers if is_ar(a.arm)), None)
     tokens = len((base or sample.answers[0]).token_ids) if sample.answers else 0
-    ratios = [ratio for a in sample.answers if (ratio := _speedup(a, sample.answers)) is not None]
-    levels = [
-        points(metric, value)
-        for a in sample.answers
-        for metric, value in a.scores.items()
-        if value is not None
-    ]
+    tags = [_number(view.tags, visible(f"{k}: {v}")) for k, v in sample.categories.items()]
+    cells = [_cell(answer, sample, view) for answer in sample.answers]
+    return [_name(sample), sample.task, tokens, tags, *place, cells]
+
+
+def _cell(answer: Answer, sample: GallerySample, view: _View) -> list[Any]:
+    base = view.base(answer, sample)
+    levels = _levels(answer)
+    worst = min(levels, key=lambda metric: levels[metric], default=None)
+    changes = [] if base is None else list(_changes(answer, base).values())
+    flags = (
+        OTHER_TOKENS * (answer.identical is False)
+        | FAILED * (answer.status != "ok")
+        | OTHER_TEXT * bool(answer.run and base is not None and base.text != answer.text)
+        | LOOP * answer.loop
+    )
     return [
-        _name(sample),
-        sample.task,
-        tokens,
-        round(min(levels), 2) if levels else None,
-        round(max(ratios), 3) if ratios else None,
-        int(any(a.identical is False for a in sample.answers)),
-        int(any(a.status != "ok" for a in sample.answers)),
-        *place,
+        _number(view.labels, view.label(answer)),
+        None if worst is None else round(levels[worst], 2),
+        None if worst is None else _number(view.metrics, label_of(worst)),
+        _speedup(answer, sample.answers),
+        round(min(changes), 2) if changes else None,
+        flags,
     ]
+
+
+def _levels(answer: Answer) -> dict[str, float]:
+    """Points by metric, of the scored ones."""
+    return {m: points(m, value) for m, value in sorted(answer.scores.items()) if value is not None}
+
+
+def _changes(answer: Answer, base: Answer) -> dict[str, float]:
+    """Points gained on `base`, by metric that both are scored by."""
+    own, other = _levels(answer), _levels(base)
+    return {metric: own[metric] - other[metric] for metric in own if metric in other}
+
+
+WORST = 10
+
+
+def _worst(rows: Sequence[list[Any]], metrics: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """(name, `text NED 12.50`) of the samples whose lowest points are lowest; none that has them all."""
+    found = [
+        min(((cell[1], row[0], metrics[cell[2]]) for cell in row[6] if cell[1] is not None), default=None)
+        for row in rows
+    ]
+    lowest = sorted(one for one in found if one is not None and one[0] < 100)[:WORST]
+    return tuple((name, f"{metric} {level:.2f}") for level, name, metric in lowest)
 
 
 def _name(sample: GallerySample) -> str:
     return visible(sample.sample_id) + (f" (repetition {sample.rep})" if sample.rep else "")
 
 
-def _sample(sample: GallerySample, document: ReportDocument, *, several: bool) -> dict[str, Any]:
+def _sample(sample: GallerySample, view: _View) -> dict[str, Any]:
     size = f"{sample.image_wh[0]} × {sample.image_wh[1]} pixels" if sample.image_wh else None
     answers: list[dict[str, Any]] = []
     first: dict[str, int] = {}
     for number, answer in enumerate(sample.answers):
-        shown = _answer(answer, sample, document, several=several)
+        shown = _answer(answer, sample, view)
         if answer.text in first:
             shown |= {"same": first[answer.text], "diff": None}
         else:
             first[answer.text] = number
         answers.append(shown)
     return {
-        "name": _name(sample),
-        "task": sample.task,
-        "categories": [[visible(k), visible(v)] for k, v in sample.categories.items()],
-        "image": sample.image,
         "image_name": visible(sample.image_name) if sample.image_name else None,
         "image_size": size,
         "image_note": visible(sample.image_note) if sample.image_note else None,
@@ -246,31 +271,55 @@ def _sample(sample: GallerySample, document: ReportDocument, *, several: bool) -
     }
 
 
-def _answer(
-    answer: Answer, sample: GallerySample, document: ReportDocument, *, several: bool
-) -> dict[str, Any]:
-    """Differences are found in the texts as they are, and only then made visible."""
-    reference = sample.reference
-    run = document.runs[answer.run].name
-    plain: tuple[Segment, ...] = (("=", answer.text),) if answer.text else ()
-    diff = plain if reference is None else word_diff(reference, answer.text)
+def _answer(answer: Answer, sample: GallerySample, view: _View) -> dict[str, Any]:
+    """`diff` is against the ground truth, `versus` against the answer that this one is held against."""
+    base = view.base(answer, sample)
+    changes = {} if base is None else _changes(answer, base)
     return {
-        "label": visible(f"{run} · {answer.arm}" if several else answer.arm),
+        "label": view.label(answer),
         "run": answer.run,
         "status": answer.status,
         "stop": answer.stop_reason,
         "error": visible(answer.error) if answer.error else None,
         "loop": answer.loop,
         "identical": answer.identical,
-        "time": f"{milliseconds(answer.decode_ns)} decoding, {milliseconds(answer.request_ns)} in all",
-        "scores": [[m, "unscored" if v is None else f"{v:.4f}"] for m, v in sorted(answer.scores.items())],
-        "reasons": [visible(f"{m}: {r}") for m, r in sorted(answer.reasons.items())],
+        "time": [milliseconds(answer.decode_ns), milliseconds(answer.request_ns)],
+        "speedup": _speedup(answer, sample.answers),
+        "scores": [
+            [
+                label_of(m),
+                NONE if v is None else f"{v:.4f}",
+                None if m not in changes else round(changes[m], 2),
+            ]
+            for m, v in sorted(answer.scores.items())
+        ],
+        "reasons": [visible(f"{label_of(m)}: {r}") for m, r in sorted(answer.reasons.items())],
         "same": None,
-        "diff": [(kind, _shown(kind, text)) for kind, text in diff],
-        "split": _split(answer, sample, document),
+        "diff": _diff(sample.reference, answer.text),
+        "base": None if base is None else view.label(base),
+        "versus": None if base is None or base.text == answer.text else _diff(base.text, answer.text),
+        "split": _split(answer, sample, view.document),
         "ids": answer.token_ids,
         **_strip(answer),
     }
+
+
+def _diff(reference: str | None, text: str) -> list[tuple[str, ...]]:
+    """Differences are found in the texts as they are, and only then made visible.
+
+    Layout that is gone or new is told in signs; new one is followed by what it is, to be shown where layout
+    is not compared.
+    """
+    if reference is None:
+        return [("=", visible(text))] if text else []
+    return [
+        (kind, visible(part))
+        if kind in "=-+"
+        else ("<", _blanks(part))
+        if kind == "<"
+        else (">", _blanks(part), visible(part))
+        for kind, part in word_diff(reference, text)
+    ]
 
 
 def _strip(answer: Answer) -> dict[str, Any]:
@@ -288,14 +337,9 @@ def _strip(answer: Answer) -> dict[str, Any]:
     return {"strip": calls, "aligned": start == len(rounds) and spelled == len(answer.token_ids)}
 
 
-def _shown(kind: str, text: str) -> str:
-    """A segment as it is shown; one of white space alone, gone or new, in signs."""
-    return _blanks(text) if kind != "=" and text.isspace() else visible(text)
-
-
 def _blanks(text: str) -> str:
     signs = {" ": "␣", "\n": "⏎\n", "\t": "⇥\t"}
-    return "".join(signs.get(letter, f"⟨U+{ord(letter):04X}⟩") for letter in text)
+    return "".join(signs.get(c, f"⟨U+{ord(c):04X}⟩" if c.isspace() else c) for c in text)
 
 
 def _split(answer: Answer, sample: GallerySample, document: ReportDocument) -> dict[str, Any] | None:

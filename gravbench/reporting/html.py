@@ -35,6 +35,7 @@ from gravbench.reporting.verdicts import (
 from gravbench.store.schema import canonical_json
 
 TEMPLATES = Path(__file__).parent / "templates"
+PARTS = ("report.css", "report.js", "gallery.js")
 DETAILED_ARMS = 3
 """Strategies with charts of their own (waterfall, scatter, drift); the others are in the shared charts."""
 
@@ -91,7 +92,8 @@ class Packs:
 
 def render_report(document: ReportDocument) -> str:
     """The whole page; equal documents give equal text."""
-    style, script = (Markup((TEMPLATES / name).read_text("utf-8")) for name in ("report.css", "report.js"))
+    style, script, gallery = (Markup((TEMPLATES / name).read_text("utf-8")) for name in PARTS)
+    script += gallery
     packs = Packs()
     detailed = [a for a in charts.best_first(document) if a.arm.decode is not None][:DETAILED_ARMS]
     environment = Environment(

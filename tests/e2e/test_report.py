@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from browser_timing import WATCH, browser
+from browser_timing import WATCH, browser, seen_in
 from lxml import html
 from report_support import (
     HOSTILE,
@@ -15,6 +15,7 @@ from report_support import (
     chromium,
     document_of,
     dumped_dom,
+    failed_record,
     loaded,
     plain_records,
     record_of,
@@ -52,9 +53,10 @@ def test_report_of_one_run(runs: Path, tmp_path: Path, capfd: pytest.CaptureFixt
     assert file["bytes"] == out.stat().st_size
     assert run_command_line(arguments) == 0
     assert without_commands(out.read_text()) == without_commands(first.decode())
-    (chunk,) = [unpacked(n.text) for n in html.fromstring(first).xpath("//script[@id='g-chunk-0']")]
-    assert chunk[0]["image"].startswith("data:image/webp;base64,")
-    assert chunk[0]["reference"]
+    tree = html.fromstring(first)
+    assert unpacked(tree.get_element_by_id("g-chunk-0").text)[0]["reference"]
+    pictures = json.loads(tree.get_element_by_id("g-pictures-0").text)
+    assert pictures[0].startswith("data:image/webp;base64,")
 
 
 def test_report_of_two_runs_shows_the_null(runs: Path, tmp_path: Path) -> None:
@@ -192,6 +194,98 @@ def test_every_folded_part_is_there_when_the_page_is_printed(tmp_path: Path) -> 
     assert 1 <= len(long) < len(parts) / 2
 
 
+BROWSE = """
+const byId = (id) => document.getElementById(id);
+const key = (name) => document.activeElement.dispatchEvent(
+  new KeyboardEvent("keydown", { key: name, bubbles: true }));
+const until = async (met) => { while (!met()) await new Promise((done) => setTimeout(done, 5)); };
+const names = () => [...document.querySelectorAll("#g-rows b")].map((node) => node.textContent);
+const set = (id, value) => {
+  byId(id).value = value;
+  byId(id).dispatchEvent(new Event("input", { bubbles: true }));
+};
+const titled = (name) => until(() => byId("g-title").textContent === name && byId("g-body").children.length);
+"""
+
+
+def browsed_page(folder: Path) -> Path:
+    """Six samples: one failed, one of other text without line breaks, one slower than ar."""
+    records = plain_records(6)
+    truth = {r.sample_id: r.text for r in records["ar"]}
+    truth["s-0003"] = "# some title\n\nand a text"
+    records["ar"][3] = record_of("s-0003", "ar", truth["s-0003"])
+    records["selfspec"][3] = record_of("s-0003", "selfspec", "some title and another text")
+    records["selfspec"][1] = failed_record("s-0001", "selfspec")
+    records["selfspec"][5] = record_of("s-0005", "selfspec", truth["s-0005"], noise=40.0)
+    sources = {
+        name: SampleSource(image_path=None, reference=text, categories={"lang": "en"})
+        for name, text in truth.items()
+    }
+    run = loaded(records, value=lambda r: 0.5 if r.text.startswith("some title and") else 0.0)
+    page = folder / "page.html"
+    page.write_text(render_report(document_of(run, sources=sources)))
+    return page
+
+
+@needs_chromium
+def test_the_gallery_is_browsed_by_filter_and_key(tmp_path: Path) -> None:
+    """Worst first; each filter keeps its samples; arrows go through what is listed; closing goes back."""
+    look = (
+        BROWSE
+        + """
+    const seen = { all: names(), first: byId("g-rows").querySelector("span").textContent };
+    for (const box of document.querySelectorAll("#g-form [name=only]")) {
+      box.click(); seen[box.value] = names(); box.click();
+    }
+    set("g-find", "LANG: EN"); seen.found = names().length;
+    set("g-find", "0004"); seen.named = names(); set("g-find", "");
+    byId("g-rows").querySelector("a").click();
+    await titled("s-0001"); key("ArrowRight"); await titled("s-0003");
+    seen.place = byId("g-place").textContent; seen.address = location.hash;
+    key("ArrowLeft"); await titled("s-0001"); seen.earlier = byId("g-earlier").disabled;
+    byId("g-detail").close(); await until(() => location.hash === "#gallery");
+    seen.focus = document.activeElement.querySelector("b").textContent;
+    return seen;"""
+    )
+    seen = seen_in(browsed_page(tmp_path), tmp_path / "profile", look)
+    assert seen["all"][:2] == ["s-0001", "s-0003"]
+    assert seen["first"] == "text NED 0.0"
+    assert (seen["failed"], seen["slow"]) == (["s-0001"], ["s-0005"])
+    assert seen["changed"] == seen["worse"] == ["s-0001", "s-0003"]
+    assert (seen["found"], seen["named"]) == (6, ["s-0004"])
+    assert (seen["place"], seen["address"]) == ("2 of 6", "#sample=s-0003")
+    assert seen["earlier"]
+    assert seen["focus"] == "s-0001"
+
+
+@needs_chromium
+def test_a_sample_opens_from_its_address_without_layout_and_plays_its_rounds(tmp_path: Path) -> None:
+    look = (
+        BROWSE
+        + """
+    await titled("s-0003");
+    const all = (css) => [...byId("g-body").querySelectorAll(css)];
+    const marks = () => all("pre del, pre ins").map((node) => node.textContent);
+    const seen = { chosen: byId("g-body").querySelector("[aria-pressed=true]").textContent, whole: marks() };
+    byId("g-body").querySelector("[name=layout]").click(); seen.words = marks();
+    byId("g-body").querySelectorAll("[name=against]")[1].click(); seen.base = marks();
+    const [slider] = all("[type=range]"), todo = () => all(".todo").length;
+    seen.rounds = Number(slider.max); seen.before = todo();
+    slider.value = 1; slider.dispatchEvent(new Event("input")); seen.dimmed = todo();
+    byId("g-body").querySelector(".play button").click();
+    await until(() => todo() < seen.dimmed); seen.said = byId("g-body").querySelector("output").textContent;
+    return seen;"""
+    )
+    page = browsed_page(tmp_path)
+    seen = seen_in(page, tmp_path / "profile", look, fragment="#sample=s-0003&arm=selfspec")
+    assert seen["chosen"] == "selfspec"
+    assert [mark for mark in seen["whole"] if mark.strip("#␣⏎\n")] == seen["words"] == ["a", "another"]
+    assert len(seen["whole"]) > 2
+    assert seen["base"] == seen["words"]
+    assert (seen["before"], seen["dimmed"]) == (0, seen["rounds"] - 1)
+    assert seen["said"].startswith("round 1, 8 drafted")
+
+
 @pytest.mark.slow
 @needs_chromium
 def test_a_whole_benchmark_stays_in_its_bounds(tmp_path: Path) -> None:
@@ -203,7 +297,7 @@ def test_a_whole_benchmark_stays_in_its_bounds(tmp_path: Path) -> None:
     tree = html.fromstring(dumped_dom(page, tmp_path / "profile"))
     assert tree.get("data-ready") == "yes"
     assert sum(1 + bool(n.text) + bool(n.tail) for n in tree.iter() if isinstance(n.tag, str)) < 5_000
-    assert "1651 of 1651 samples" in tree.get_element_by_id("g-count").text_content()
+    assert "1,651 of 1,651 samples" in tree.get_element_by_id("g-count").text_content()
 
 
 @needs_chromium

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_support import rounds_of
 
-from gravbench.reporting.gallery_pack import MAX_CELLS, strip_rounds, visible, word_diff
+from gravbench.reporting.gallery_pack import strip_rounds, visible
+from gravbench.reporting.word_diff import MAX_CELLS, word_diff
 
 BIDI_CONTROLS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
@@ -27,11 +28,11 @@ def test_an_override_is_written_out() -> None:
     assert visible("👩\u200d💻") == "👩\u200d💻"
 
 
-@given(st.text(alphabet="ab .\n中文", max_size=40), st.text(alphabet="ab .\n中文", max_size=40))
+@given(st.text(alphabet="ab .\n#*中文", max_size=40), st.text(alphabet="ab .\n#*中文", max_size=40))
 def test_a_diff_spells_both_sides(reference: str, prediction: str) -> None:
     parts = word_diff(reference, prediction)
-    assert "".join(text for kind, text in parts if kind in "=-") == reference
-    assert "".join(text for kind, text in parts if kind in "=+") == prediction
+    assert "".join(text for kind, text in parts if kind in "=-<") == reference
+    assert "".join(text for kind, text in parts if kind in "=+>") == prediction
     assert all(text for _, text in parts)
     assert all(a[0] != b[0] for a, b in pairwise(parts))
 
@@ -44,6 +45,27 @@ def test_a_diff_keeps_equal_words() -> None:
         ("=", " three"),
     )
     assert word_diff("", "") == ()
+
+
+@pytest.mark.parametrize(
+    ("reference", "prediction", "words"),
+    [
+        ("# A title\n\nsome\ntext", "A title\nsome text", ""),
+        ("**bold** and plain", "bold and **plain**", ""),
+        ("3 * 4 # five", "3 4 five", "*#"),
+        ("a\nb c", "a\nc", "b"),
+        ("one\ntwo", "one 2", "two2"),
+        ("end", "end\n", ""),
+    ],
+)
+def test_line_breaks_and_marks_of_titles_are_told_apart_from_words(
+    reference: str, prediction: str, words: str
+) -> None:
+    parts = word_diff(reference, prediction)
+    assert "".join(text.strip() for kind, text in parts if kind in "-+") == words
+    assert ("<" in {kind for kind, _ in parts} or ">" in {kind for kind, _ in parts}) == (
+        not words or words == "two2"
+    )
 
 
 def test_a_diff_of_monsters_needs_no_alignment() -> None:
