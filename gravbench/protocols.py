@@ -48,6 +48,13 @@ class Backend(Protocol):
         """Do what would otherwise fall into somebody's time; called between requests, outside every clock."""
         ...
 
+    def take_peak_bytes(self) -> int | None:
+        """Most bytes that its accelerator's allocator had given out since the last call; `None` on a CPU.
+
+        Called before and after requests, outside every clock.
+        """
+        ...
+
     def close(self) -> None: ...
 
 

@@ -114,6 +114,45 @@ def usable_cores(environment: Mapping[str, str] = os.environ) -> int:
     return min(cores, int(stated)) if stated.isdecimal() and int(stated) > 0 else cores
 
 
+class ResidentMemory:
+    """The most memory of this process that was resident at once, from `begin` on. Only Linux tells it.
+
+    The kernel keeps one mark for the process (VmHWM), which 5 written to `clear_refs` sets back.
+    """
+
+    MEANING = "resident memory of the whole process"
+
+    def __init__(self, proc: Path = Path("/proc/self")) -> None:
+        self._reset, self._status = proc / "clear_refs", proc / "status"
+        self.missing: str | None = None
+        """Why nothing is measured."""
+        self.begin()
+        if self.missing is None and self.peak_bytes() is None:
+            self.missing = f"{self._status} has no VmHWM"
+
+    @property
+    def described(self) -> str:
+        """What is measured, or why nothing is."""
+        return self.MEANING if self.missing is None else f"not measured: {self.missing}"
+
+    def begin(self) -> None:
+        if self.missing is None:
+            try:
+                with os.fdopen(os.open(self._reset, os.O_WRONLY), "wb") as file:  # never made where it is not
+                    file.write(b"5")
+            except OSError as error:
+                self.missing = f"{self._reset}: {error.strerror}"
+
+    def peak_bytes(self) -> int | None:
+        """Bytes since `begin`, whole pages; `None` where that is not known."""
+        if self.missing is not None:
+            return None
+        for line in self._status.read_bytes().splitlines():
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+        return None
+
+
 def cpu() -> dict[str, JsonValue]:
     """Model name, logical cores and the vector extensions that decide matrix speed (Linux; else `None`)."""
     model: str | None = None

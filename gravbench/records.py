@@ -232,6 +232,15 @@ def summed_times(parts: Sequence[Times]) -> Times:
     return Times(**{name: None if None in column else sum(column) for name, column in columns.items()})
 
 
+class PeakMemory(Record):
+    """Most memory that was in use at once, bytes; what was not measured is `None`, never 0."""
+
+    process_bytes: int | None = Field(default=None, gt=0)
+    """Resident memory of the whole process: model, libraries, and what was used before and not given back."""
+    device_bytes: int | None = Field(default=None, ge=0)
+    """What the allocator of an accelerator had given out."""
+
+
 class Trace(Record):
     """Counters, per-round log and times of one request, cross-checked when built.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -156,6 +156,7 @@ class FakeBackend:
     calls: list[tuple[str, str]] = field(default_factory=list)
     batches: list[tuple[str, ...]] = field(default_factory=list)
     closed: bool = False
+    device_peaks: Iterator[int] = field(default_factory=lambda: iter(()))
 
     def describe(self) -> BackendInfo:
         return BackendInfo(
@@ -208,6 +209,9 @@ class FakeBackend:
 
     def settle(self) -> None:
         """Nothing to do between requests."""
+
+    def take_peak_bytes(self) -> int | None:
+        return next(self.device_peaks, None)
 
     def close(self) -> None:
         self.closed = True

@@ -82,6 +82,19 @@ def differing_piece(
     return None
 
 
+def count_differing_repeats(records: Sequence[SampleAnswer]) -> int | None:
+    """Samples whose repeats are not all the first one's equal; `None` without repeats."""
+    repeats: dict[str, list[SampleAnswer]] = {}
+    for record in records:
+        repeats.setdefault(record.sample_id, []).append(record)
+    if all(len(own) == 1 for own in repeats.values()):
+        return None
+    return sum(
+        any(not is_identical(own[0], other) for other in own[1:] if has_tokens(own[0], other))
+        for own in repeats.values()
+    )
+
+
 def count_identical(pairs: Iterable[tuple[SampleAnswer, SampleAnswer]]) -> Identity:
     """Token identity over (base, own) pairs."""
     comparable = [pair for pair in pairs if has_tokens(*pair)]

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from gravbench.analysis.bootstrap import Design, design_of
 from gravbench.errors import NotComparableError
-from gravbench.records import Record
+from gravbench.records import PeakMemory, Record
 from gravbench.scorers.contract import Note
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord
@@ -171,6 +171,31 @@ def import_notes(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
             missing = f"; {note.get('missing')} samples have no prediction" if note.get("missing") else ""
             found.append(f"{arm}: imported, {note.get('kind')}{missing}; not known: {named or 'nothing'}")
     return tuple(found)
+
+
+def peak_memory(records: Iterable[GenRecord]) -> PeakMemory | None:
+    """The highest peak of any answer; `None` where none was measured."""
+    peaks = [record.peak_memory for record in records if record.peak_memory is not None]
+    if not peaks:
+        return None
+    return PeakMemory(
+        process_bytes=max((p.process_bytes for p in peaks if p.process_bytes is not None), default=None),
+        device_bytes=max((p.device_bytes for p in peaks if p.device_bytes is not None), default=None),
+    )
+
+
+def memory_words(protocol: Mapping[str, JsonValue], peaks: Mapping[str, PeakMemory | None]) -> str | None:
+    """Peaks of all arms and of what, or why there are none; `None` for imports, which nothing ran."""
+    if "imports" in protocol:
+        return None
+    what = str(protocol.get("peak_memory", "not recorded: the run is older than this measurement"))
+    told = ", ".join(f"{arm} {_megabytes(peak)}" for arm, peak in peaks.items() if peak is not None)
+    return f"{told} ({what})" if told else what
+
+
+def _megabytes(peak: PeakMemory) -> str:
+    named = ((peak.process_bytes, ""), (peak.device_bytes, " on the device"))
+    return " and ".join(f"{size / 1e6:,.0f} MB{where}" for size, where in named if size is not None)
 
 
 def data_caution(data: RunData | None) -> str | None:

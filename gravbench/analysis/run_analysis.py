@@ -25,6 +25,8 @@ from gravbench.analysis.loaded import (
     data_losses,
     import_notes,
     is_lossy,
+    memory_words,
+    peak_memory,
     run_data,
     score_notes,
 )
@@ -48,7 +50,7 @@ from gravbench.analysis.speed import (
 from gravbench.analysis.stages import Amdahl, CostModel, amdahl, cost_model, page_ns
 from gravbench.arms import speed_base, text_base
 from gravbench.protocols import Referee
-from gravbench.records import Record
+from gravbench.records import PeakMemory, Record
 from gravbench.store.schema import GenRecord
 
 GROUP_RESAMPLES = 2_000
@@ -126,6 +128,8 @@ class ArmAnalysis(Record):
     outliers: tuple[OutlierRow, ...]
     lossy: bool = False
     """Its tokens may differ from those of `ar` by design, so `identity` is not asked."""
+    peak_memory: PeakMemory | None = None
+    """While its answers were made; absent where it was not measured, and in older documents."""
 
 
 class RunAnalysis(Record):
@@ -143,6 +147,8 @@ class RunAnalysis(Record):
     """Name and beginning of the digest; absent in older documents."""
     data: RunData | None = None
     """Which copy of the page data was run; absent for suites without pages, and in older documents."""
+    peak_memory: str | None = None
+    """Peaks of all arms in words, or why there are none; absent for imports, and in older documents."""
 
 
 def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
@@ -165,6 +171,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
         score_notes=score_notes(s for own in run.scores.values() for s in own),
         model=f"{run.manifest.model.get('model')} ({str(run.manifest.identity.model_digest)[:12]})",
         data=run_data(run.manifest.protocol),
+        peak_memory=memory_words(run.manifest.protocol, {a: peak_memory(run.records(a)) for a in run.arms}),
     )
 
 
@@ -237,6 +244,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         steadiness=measure_steadiness(units, timed, arm) if timed is not None else None,
         outliers=outliers(units, timed, arm, request_ns) if timed is not None else (),
         lossy=lossy,
+        peak_memory=peak_memory(records),
     )
 
 

@@ -21,7 +21,7 @@ from gravbench.analysis.counters import (
     tells_nothing,
 )
 from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
-from gravbench.analysis.identity import Identity, count_identical, has_tokens, is_identical
+from gravbench.analysis.identity import Identity, count_differing_repeats, count_identical
 from gravbench.analysis.loaded import (
     SampleFacts,
     ScoreNote,
@@ -30,7 +30,9 @@ from gravbench.analysis.loaded import (
     design_for,
     import_notes,
     is_lossy,
+    memory_words,
     named,
+    peak_memory,
     plain_facts,
     score_notes,
 )
@@ -38,7 +40,7 @@ from gravbench.analysis.quality import QualityDifference, quality_differences
 from gravbench.analysis.speed import Speedup, TimeOf, decode_ns, request_ns, speed_notes, speedup, sub_design
 from gravbench.analysis.stages import PagesSummary, page_ns, summarise_pages
 from gravbench.arms import AR, batch_of, is_ar, speed_base, text_base
-from gravbench.records import SAMPLE_TASKS, Record, SampleTask
+from gravbench.records import SAMPLE_TASKS, PeakMemory, Record, SampleTask
 from gravbench.scorers.contract import Metric
 from gravbench.store.schema import GenRecord, Manifest, ScoreRecord, StoredRecord, canonical_json, sha256_of
 
@@ -85,6 +87,8 @@ class StrategySummary(TaskSummary):
     """own - ar in points with paired intervals; absent for strategies that verify exactly."""
     pages: PagesSummary | None = None
     """Regions, stages and the Amdahl split of a strategy on pages; absent without pages."""
+    peak_memory: PeakMemory | None = None
+    """While its answers were made; absent where it was not measured."""
 
 
 class BootstrapInfo(Record):
@@ -126,6 +130,8 @@ class Summary(StoredRecord):
     failures: dict[str, str] | None = None
     """Why the first three failed samples failed, by sample id; absent when none did."""
     warnings: tuple[str, ...]
+    peak_memory: str | None = None
+    """Peaks of all strategies in words, or why there are none; absent for imports, which nothing ran."""
     run_id: str
     run_dir: str
     gravbench_version: str
@@ -215,6 +221,7 @@ def build_summary(
             *_looping(run.units, arms),
             *hidden_notes([unit.records[arm] for unit in run.units] for arm in arms),
         ),
+        peak_memory=memory_words(manifest.protocol, {arm: s.peak_memory for arm, s in strategies.items()}),
         run_id=manifest.run_id,
         run_dir=run_dir,
         gravbench_version=version,
@@ -253,6 +260,7 @@ def _strategy(arm: str, run: _Run, scores: Sequence[ScoreRecord], *, bases: Base
         pages=summarise_pages(on_pages, arm, base=bases.speed)
         if any(not pair[arm].imported for pair in on_pages)
         else None,
+        peak_memory=peak_memory(unit.records[arm] for unit in run.units),
     )
 
 
@@ -295,20 +303,7 @@ def _task(
         speedup=_speedups(arm, run, rows, base=bases.speed) if bases.speed and units else None,
         failed=sum(record.status != "ok" for record in records),
         lossy=True if arm in run.lossy else None,
-        differing_repeats=_differing_repeats(records),
-    )
-
-
-def _differing_repeats(records: Sequence[GenRecord]) -> int | None:
-    """Samples whose repeats are not all the first one's equal; `None` without repeats."""
-    repeats: dict[str, list[GenRecord]] = {}
-    for record in records:
-        repeats.setdefault(record.sample_id, []).append(record)
-    if all(len(own) == 1 for own in repeats.values()):
-        return None
-    return sum(
-        any(not is_identical(own[0], other) for other in own[1:] if has_tokens(own[0], other))
-        for own in repeats.values()
+        differing_repeats=count_differing_repeats(records),
     )
 
 

@@ -290,6 +290,9 @@ class ToyBackend:
     def settle(self) -> None:
         """Nothing to do between requests."""
 
+    def take_peak_bytes(self) -> None:
+        """There is no accelerator."""
+
     def close(self) -> None:
         """Nothing to release."""
 

@@ -120,6 +120,14 @@ class TransformersLocal:
         with self._on_device():
             self.step_model.settle()
 
+    def take_peak_bytes(self) -> int | None:
+        device = self.step_model.decoder.device
+        if device.type != "cuda":
+            return None
+        peak = torch.cuda.max_memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        return peak
+
     @contextmanager
     def _on_device(self) -> Iterator[None]:
         """No gradients; streams and recordings belong to this backend's device."""

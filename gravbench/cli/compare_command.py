@@ -42,7 +42,7 @@ from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import ErrorLimit, parse_error_limit
 from gravbench.reporting import breakdown
 from gravbench.reporting.definitions import counter_words
-from gravbench.reporting.tables import Table, interval, signed
+from gravbench.reporting.tables import Table, by_chance, interval, signed
 from gravbench.store.schema import canonical_json
 
 A, B = "A", "B"
@@ -154,7 +154,9 @@ def _table(given: Table | None, *, whole: Sequence[int] = ()) -> list[Renderable
 
 
 def _speed(analysis: RunAnalysis) -> list[RenderableType]:
-    return _table(breakdown.speed_table((timed_name(a.arm, a.speed_base), a) for a in analysis.arms))
+    speeds = breakdown.speed_table((timed_name(a.arm, a.speed_base), a) for a in analysis.arms)
+    memory = analysis.peak_memory
+    return [*_table(speeds), *([] if memory is None else [Text(f"peak memory: {memory}")])]
 
 
 def _verdict_lines(arm: ArmAnalysis) -> list[str]:
@@ -227,11 +229,6 @@ def same_tokens(audit: Audit, *, as_: str = "") -> str:
         return f"same text{whom} on {audit.identical} of {audit.compared} samples{counted}"
     text = f"; text differs on {audit.assembly} with the same tokens (assembly)" if audit.assembly else ""
     return f"same tokens{whom} on {audit.identical} of {audit.compared} samples{text}"
-
-
-def by_chance(limit: float | None) -> str:
-    """What noise alone gives in 95 of 100 orders; nothing in documents without it."""
-    return "" if limit is None else f" (by chance up to {limit:.1%})"
 
 
 def _audit_lines(title: str, audit: Audit) -> list[RenderableType]:

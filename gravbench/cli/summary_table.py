@@ -37,6 +37,8 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     if summary.word_order is not None:
         parts += [_plain(_word_order(summary)), Text(_SHIFT, style="dim")]
     parts.append(Text(_legend(summary), style="dim"))
+    if summary.peak_memory is not None:
+        parts.append(Text(f"peak memory: {summary.peak_memory}"))
     parts += map(Text, summary.remarks or ())
     parts += [Text(line, style="yellow") for line in note_lines(summary.score_notes)]
     parts += [Text(f"warning: {warning}", style="yellow") for warning in summary.warnings]

@@ -105,6 +105,11 @@ def milliseconds(ns: float | None) -> str:
     return f"{ns / 1e6:.1f} ms" if ns < 1e9 else f"{ns / 1e9:.2f} s"
 
 
+def by_chance(limit: float | None) -> str:
+    """What noise alone gives in 95 of 100 orders; nothing in documents without it."""
+    return "" if limit is None else f" (by chance up to {limit:.1%})"
+
+
 def tint_of_ratio(given: Interval | None) -> int | None:
     """A step per 25 % away from 1, at most 3; none without an interval, for it may be chance."""
     if given is None or given.low is None or given.value <= 0:

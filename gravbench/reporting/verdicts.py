@@ -196,6 +196,7 @@ def conditions(run: RunPart) -> list[tuple[str, str]]:
         ("device", f"{i.get('device')}, {i.get('dtype')}, {i.get('threads')} thread(s)"),
         ("requests together", ", ".join(map(str, sorted({concurrency(run, part.arm) for part in run.arms})))),
         ("processor", _processor(run)),
+        ("peak memory", run.analysis.peak_memory or ""),
         ("order", str(run.protocol.get("interleave", "not stated"))),
         ("warm-up", str(run.protocol.get("warm_up", "not stated"))),
         ("sessions", str(run.sessions)),

@@ -21,7 +21,7 @@ from gravbench.errors import NotComparableError
 from gravbench.options import RunOptions, command_of
 from gravbench.pages.assembly import ASSEMBLER
 from gravbench.protocols import Backend, BackendInfo
-from gravbench.provenance import capture
+from gravbench.provenance import ResidentMemory, capture
 from gravbench.records import TASKS, SampleTask
 from gravbench.resources import __version__
 from gravbench.runner.engine import as_arms, lossy_arms, supplied_texts
@@ -43,7 +43,7 @@ from gravbench.runner.samples import (
     page_setup,
     references_sha,
 )
-from gravbench.runner.session import WARM_UP_TRIES, Clocks, Progress, Session
+from gravbench.runner.session import WARM_UP_TRIES, Clocks, MemoryWatch, Progress, Session
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import ScorerSet, open_scorers
 from gravbench.store.files import RunLock
@@ -123,6 +123,7 @@ def run(
             session_id=uuid.uuid4().hex,
             progress=progress,
             clocks=clocks,
+            memory=MemoryWatch(process=ResidentMemory(), device=backend.take_peak_bytes),
             retry_failed=options.retry_failed,
         )
         pairs = session.run()
@@ -229,6 +230,7 @@ def build_manifest(
             "concurrency": 1,
             "temperature": "by arm" if any(parse_arm(arm).sampling for arm in options.strategies) else 0,
             "data": data,
+            "peak_memory": ResidentMemory().described,
             **({"lossy": list(lossy)} if (lossy := lossy_arms(options.strategies)) else {}),
         },
     )

@@ -15,7 +15,8 @@ from pydantic import JsonValue, ValidationError
 from gravbench.arms import batch_of
 from gravbench.errors import GravbenchError
 from gravbench.pages.reader import Reading
-from gravbench.records import Piece, SampleTask
+from gravbench.provenance import ResidentMemory
+from gravbench.records import PeakMemory, Piece, SampleTask
 from gravbench.runner.folder import Claim
 from gravbench.runner.plan import Answering, SampleReader, planned_groups, stands_alone
 from gravbench.scorers.contract import Sample
@@ -52,6 +53,26 @@ class Clocks:
     unix: Callable[[], float] = time.time
 
 
+@dataclass(frozen=True, kw_only=True)
+class MemoryWatch:
+    """Peaks of memory between `begin` and `end`, both called outside every clock."""
+
+    process: ResidentMemory
+    device: Callable[[], int | None]
+    """A backend's `take_peak_bytes`."""
+
+    def begin(self) -> None:
+        self.device()
+        self.process.begin()
+
+    def end(self) -> PeakMemory | None:
+        """`None` where nothing can be measured."""
+        process, device = self.process.peak_bytes(), self.device()
+        if process is None and device is None:
+            return None
+        return PeakMemory(process_bytes=process, device_bytes=device)
+
+
 @dataclass(kw_only=True)
 class Session:
     """Work on one claimed folder. `run` returns the finished pairs."""
@@ -64,6 +85,7 @@ class Session:
     session_id: str
     progress: Progress
     clocks: Clocks
+    memory: MemoryWatch
     retry_failed: bool = False
     """Pairs that failed are decoded again, in a further attempt."""
     _started_ns: int = 0
@@ -169,15 +191,17 @@ class Session:
 
     def _records(self, entries: Sequence[PlanEntry], attempts: Mapping[PairKey, int]) -> Iterator[GenRecord]:
         """Answer entries of one arm together; they share the moments of submission and completion."""
+        self.memory.begin()
         submit_ns = self.clocks.monotonic_ns() - self._started_ns
         readings = self._answering.answer(entries)
         done_ns = self.clocks.monotonic_ns() - self._started_ns
+        together = {"peak_memory": self.memory.end()}
         shared = len(entries) > 1 and batch_of(entries[0].arm) > 1
         self._calls += shared
         for entry, reading in zip(entries, readings, strict=True):
             attempt = attempts.get((entry.sample_id, entry.rep), 0) + 1
             record = self._record(entry, reading, attempt=attempt, submit_ns=submit_ns, done_ns=done_ns)
-            yield record.model_copy(update={"forward_group": self._calls if shared else None})
+            yield record.model_copy(update={**together, "forward_group": self._calls if shared else None})
 
     def _record(
         self, entry: PlanEntry, reading: Reading, *, attempt: int, submit_ns: int, done_ns: int

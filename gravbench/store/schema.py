@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from gravbench.records import (
     Counters,
+    PeakMemory,
     Piece,
     Record,
     SampleTask,
@@ -309,6 +310,8 @@ class GenRecord(SampleAnswer):
     """Records of one session and arm with the same number shared forwards; `None`: it decoded alone."""
     submit_ns: int = Field(ge=0)
     done_ns: int = Field(ge=0)
+    peak_memory: PeakMemory | None = None
+    """While it was decoded, with those that decoded together; `None` where nothing was measured."""
 
     @model_validator(mode="after")
     def _in_order(self) -> GenRecord:

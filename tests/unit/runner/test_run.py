@@ -1,14 +1,19 @@
 import errno
 import os
+from itertools import cycle
 from pathlib import Path
 
 import orjson
 import pytest
-from run_support import FakeBackend, QuietProgress, fake_samples, fake_suite, run_fake
+from run_support import FakeBackend, QuietProgress, clockless, fake_samples, fake_suite, run_fake
 
+from gravbench.analysis.comparison import compare_one
+from gravbench.analysis.loaded import load_run, memory_words
+from gravbench.analysis.run_analysis import AnalysisOptions
 from gravbench.errors import DataError, EngineError, NotComparableError, UsageError
-from gravbench.provenance import capture, usable_cores
+from gravbench.provenance import ResidentMemory, capture, usable_cores
 from gravbench.runner.run import rescore
+from gravbench.runner.session import MemoryWatch
 from gravbench.store.files import RunLock
 from gravbench.store.rundir import RunDirectory
 
@@ -240,3 +245,53 @@ def test_a_run_uses_the_cores_it_may_and_no_more_than_openmp_is_told() -> None:
     assert usable_cores({"OMP_NUM_THREADS": "1"}) == 1
     for nothing in ("", "0", "many", "4,2", str(cores + 1)):
         assert usable_cores({"OMP_NUM_THREADS": nothing}) == cores
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no VmHWM on this system")
+def test_the_mark_of_resident_memory_rises_with_use_and_begins_anew() -> None:
+    memory = ResidentMemory()
+    held = bytearray(os.urandom(1) * 64_000_000)
+    high = memory.peak_bytes()
+    del held
+    memory.begin()
+    low = memory.peak_bytes()
+    assert high is not None and low is not None and high - low > 50_000_000
+
+
+def test_peak_memory_of_each_arm_is_the_highest_of_its_answers(tmp_path: Path) -> None:
+    backend = FakeBackend(device_peaks=cycle([1, 7_000_000, 1, 9_000_000]))
+    summary = run_fake(tmp_path / "r", backend=backend).summary
+    for strategy in summary.strategies.values():
+        assert strategy.peak_memory is not None
+        assert strategy.peak_memory.device_bytes == 9_000_000
+    assert summary.peak_memory is not None
+    assert "9 MB on the device" in summary.peak_memory
+    compared = compare_one(load_run(tmp_path / "r"), AnalysisOptions(resamples=100)).base
+    assert compared.peak_memory == summary.peak_memory
+    assert b"peak" not in clockless(tmp_path / "r")
+
+
+def test_what_cannot_be_measured_is_absent_with_its_reason(tmp_path: Path) -> None:
+    memory = ResidentMemory(tmp_path)
+    assert memory.peak_bytes() is None
+    assert memory.described == f"not measured: {tmp_path}/clear_refs: No such file or directory"
+    assert MemoryWatch(process=memory, device=lambda: None).end() is None
+    words = memory_words({"peak_memory": memory.described}, {"ar": None})
+    assert words == memory.described
+    assert memory_words({"imports": {}}, {"mineru": None}) is None
+
+
+def test_a_run_older_than_the_measurement_of_memory_is_read_and_says_so(tmp_path: Path) -> None:
+    run_fake(tmp_path / "r")
+    run = RunDirectory(tmp_path / "r")
+    manifest = orjson.loads(run.manifest_file.read_bytes())
+    del manifest["protocol"]["peak_memory"]
+    run.manifest_file.write_bytes(orjson.dumps(manifest))
+    shard = run.path / "gen" / "000.jsonl"
+    lines = [orjson.loads(line) for line in shard.read_bytes().splitlines()]
+    for line in lines:
+        del line["peak_memory"]
+    shard.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    summary = rescore(tmp_path / "r", fake_suite(), fake_samples(6))
+    assert summary.strategies["ar"].peak_memory is None
+    assert summary.peak_memory == "not recorded: the run is older than this measurement"
