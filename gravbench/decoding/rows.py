@@ -51,10 +51,10 @@ class Reply:
             if len(self.widths) == 1:
                 self.greedy.append(found)
                 return self.greedy
-            self.greedy.extend(
+            self.greedy = [
                 found[start : start + (width if wanted is None else len(wanted))]
                 for start, width, wanted in zip(self.starts, self.widths, self.wanted, strict=True)
-            )
+            ]
         return self.greedy
 
 
@@ -88,7 +88,7 @@ class Rows:
             if self._drawn is None:
                 self._drawn = self._read(lambda: self._draw(self.logits(), self._keys(), law))
             return self._drawn
-        return self._reply.read_tokens()[self._index]
+        return (self._reply.greedy or self._reply.read_tokens())[self._index]
 
     def logits(self, rows: Sequence[int] | None = None) -> Tensor:
         """Logits [n, V] of `rows` (`None`: the wanted ones) on the device; ValueError for an unwanted row."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gravbench.decoding.masks import Mask, causal
@@ -38,13 +38,17 @@ class Window:
     positions: Sequence[int] | None = None
     noise: Sequence[Noise | None] | None = None
     slots: Sequence[int] | None = None
+    span: int = field(init=False, compare=False)
+    """Scratch slots the window reaches: 1 + the last one that it writes or sees."""
 
     def __post_init__(self) -> None:
         rows = len(self.tokens)
         if not rows or len(self.mask.vis) != rows:
             raise ValueError(f"a window of {rows} rows with a mask of {len(self.mask.vis)}")
+        span = rows
         if self.slots is not None:
             self._check_slots(self.slots)
+            span = max(self.mask.span, max(self.slots) + 1)
         elif not self.mask.reflexive or self.mask.span > rows:
             raise ValueError("every row of a window sees itself, and none sees beyond the window")
         if self.positions is not None and (len(self.positions) != rows or min(self.positions) < 0):
@@ -55,17 +59,13 @@ class Window:
             )
             if not clean:
                 raise ValueError(f"noise on a row whose token is not PAD ({PAD})")
+        object.__setattr__(self, "span", span)
 
     def _check_slots(self, slots: Sequence[int]) -> None:
         if len(slots) != len(self.tokens) or min(slots) < 0 or len(set(slots)) != len(slots):
             raise ValueError(f"{len(self.tokens)} rows need as many different slots: {list(slots)}")
         if not all(bits >> slot & 1 for slot, bits in zip(slots, self.mask.vis, strict=True)):
             raise ValueError("every row of a window sees its own slot")
-
-    @property
-    def span(self) -> int:
-        """Scratch slots the window reaches: 1 + the last one that it writes or sees."""
-        return len(self.tokens) if self.slots is None else max(self.mask.span, max(self.slots) + 1)
 
 
 def causal_window(tokens: Sequence[int]) -> Window:

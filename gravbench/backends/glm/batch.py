@@ -84,14 +84,16 @@ def inputs_of(
     """
     table: list[list[int]] = [[] for _ in range(4 + shape.words)]
     tokens, positions, written, seen, *bits = table
+    capacity = caches[0].capacity
     for cache, offset, window in zip(caches, offsets, windows, strict=True):
-        length, own = cache.length, len(window.tokens)
-        first, pad = cache.slot * cache.capacity, shape.rows - own
-        cache.reach(window.span, last_position=max(window.positions) if window.positions else own - 1)
-        places = range(own) if window.slots is None else window.slots
+        length, own, at, slots = cache.length, len(window.tokens), window.positions, window.slots
+        first, pad = cache.slot * capacity, shape.rows - own
+        cache.reach(window.span, last_position=own - 1 if at is None else max(at))
         tokens += window.tokens
-        positions += [length + offset + at for at in window.positions or range(own)]
-        written += [first + length + at for at in places]
+        start = length + offset
+        positions += range(start, start + own) if at is None else [start + row for row in at]
+        start = first + length
+        written += range(start, start + own) if slots is None else [start + slot for slot in slots]
         if not bits:
             seen += [length + reach for reach in window.mask.reach or ()]
         else:
@@ -101,7 +103,7 @@ def inputs_of(
         if pad:
             tokens += [0] * pad
             positions += [length + offset] * pad
-            written += [first + cache.capacity - 1] * pad
+            written += [first + capacity - 1] * pad
             seen += [length] * pad
             for word in bits:
                 word += [0] * pad

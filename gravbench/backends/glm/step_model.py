@@ -140,11 +140,11 @@ class GlmStepModel:
         order = sorted(range(len(states)), key=slots.__getitem__)
         if [slots[i] for i in order] != list(range(len(states))):
             raise ValueError("a batch takes every request under way")
-        span = max(rows, *(window.span for window in windows))
-        keys = max(state.cache.length for state in states) + span
+        span = max(rows, *[window.span for window in windows])
+        keys = max([state.cache.length for state in states]) + span
         if self.graphs is not None:  # one recording serves every mask
             keys = rounded_keys(keys, capacity=self.pool.capacity)
-        elif all(window.slots is None and window.mask.reach is not None for window in windows):
+        elif not [one for one in windows if one.slots is not None or one.mask.reach is None]:
             span = 0
         shape = Shape(len(states), rows, keys, span, self._needs.taps, self._needs.noise)
         inputs = inputs_of(
@@ -155,7 +155,8 @@ class GlmStepModel:
         ).to(self.decoder.device)
         starts = firsts = [slot * rows for slot in slots]
         wanted: Tensor | None = None
-        if min(widths) < rows or any(step.wants.rows is not None for step in steps):
+        asked = [step.wants.rows for step in steps]
+        if min(widths) < rows or asked.count(None) < len(asked):
             read = [_read_rows(step) for step in steps]
             starts = [0, *accumulate(map(len, read))][:-1]
             wanted = self._tensor(
@@ -171,7 +172,7 @@ class GlmStepModel:
             logits=logits,
             widths=widths,
             starts=starts,
-            wanted=[step.wants.rows for step in steps],
+            wanted=asked,
             firsts=firsts,
             hidden=out.hidden if self._needs.hidden else None,
             taps=out.taps,
