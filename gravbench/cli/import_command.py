@@ -49,11 +49,12 @@ def import_predictions(given: Import) -> int:
         print_tables(*summary_parts(done.summary))
     if found.caution is not None:
         print(f"gravbench: {arm}: {found.caution}", file=sys.stderr)
-    failed = done.summary.strategies[arm].failed
-    if not limit.exceeded(failed, done.summary.n_samples):
+    failed, asked_for = done.summary.strategies[arm].failed, done.summary.n_samples * found.repeats
+    if not limit.exceeded(failed, asked_for):
         return 0
+    what = "samples" if found.repeats == 1 else f"answers ({found.repeats} a sample)"
     say_error(
-        f"{arm}: {failed} of {done.summary.n_samples} samples have no usable prediction, more than "
+        f"{arm}: {failed} of {asked_for} {what} have no usable prediction, more than "
         f"--max-errors {limit} allows",
         "They score worst. Complete the predictions and import them into a new folder, or allow it.",
     )

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,11 +20,13 @@ from gravbench.imaging import read_bounded
 from gravbench.metrics.edit_distance import nearest_name
 from gravbench.omnidocbench.evaluation import read_prediction
 from gravbench.records import Counters, Record, StopReason, Times
+from gravbench.store.rundir import PairKey
 from gravbench.suites.olmocr_pages import SLASH, page_id
 from gravbench.suites.samples import contained_path, describe_fault
 from gravbench.suites.truth_tables import ARCHIVES
 
 MAX_LINES_BYTES = 4 * 1024 * 1024 * 1024
+MAX_REPEATS = 1_000
 SHOWN = 3
 
 
@@ -55,13 +57,20 @@ class ForeignAnswer(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignPredictions:
-    """Answers by sample id, and what did not fit: `unused` files or lines, and `missing` samples."""
+    """Answers by sample id and repeat, and what did not fit: `unused` files or lines, and `missing` ones."""
 
     kind: str
     """Whose tree it is, in words."""
-    answers: Mapping[str, ForeignAnswer]
+    answers: Mapping[PairKey, ForeignAnswer]
+    """Repeats count from 0."""
     missing: tuple[str, ...]
+    """Samples without any answer by their ids, of others each repeat that is not there."""
     unused: tuple[str, ...]
+
+    @property
+    def repeats(self) -> int:
+        """Answers that a sample may have: as many as the one with most."""
+        return max((rep for _, rep in self.answers), default=0) + 1
 
     @property
     def caution(self) -> str | None:
@@ -91,6 +100,9 @@ class Tree:
     stem_of: Callable[[PurePosixPath, Collection[str]], str | None]
 
 
+_REPEAT = re.compile(r"_repeat(\d+)$")
+
+
 def _mineru(path: PurePosixPath, _: Collection[str]) -> str | None:
     method = path.parent.name
     ours = re.fullmatch(r"auto|ocr|txt|vlm|hybrid_\w+|pipeline", method) is not None
@@ -111,7 +123,7 @@ def _paddle(path: PurePosixPath, files: Collection[str]) -> str | None:
 
 
 def _olmocr(path: PurePosixPath, _: Collection[str]) -> str | None:
-    named = re.fullmatch(r"(.+)_pg(\d+)_repeat\d+", path.stem)
+    named = re.fullmatch(rf"(.+)_pg(\d+){_REPEAT.pattern}", path.stem)
     if named:
         return page_id(f"{path.parent / named[1]}.pdf", named[2])
     return path.stem if path.parts[0] == "markdown" and len(path.parts) > 1 else None
@@ -180,15 +192,24 @@ def _from_folder(folder: Path, samples: Sequence[str]) -> ForeignPredictions:
             by_sample.setdefault(sample, []).append(page)
         else:
             unused.append(str(page))
-    answers = {sample: _page(folder, sample, found) for sample, found in by_sample.items()}
+    answers = {
+        (sample, rep): _page(folder, page)
+        for sample, found in by_sample.items()
+        for rep, page in enumerate(_in_repeats(folder, sample, found))
+    }
     return _held_against(samples, answers, unused, kind=tree.name)
 
 
 def _held_against(
-    samples: Sequence[str], answers: Mapping[str, ForeignAnswer], unused: Sequence[str], *, kind: str
+    samples: Sequence[str], answers: Mapping[PairKey, ForeignAnswer], unused: Sequence[str], *, kind: str
 ) -> ForeignPredictions:
-    missing = tuple(name for name in samples if name not in answers)
-    return ForeignPredictions(kind=kind, answers=answers, missing=missing, unused=tuple(unused))
+    found = ForeignPredictions(kind=kind, answers=answers, missing=(), unused=tuple(unused))
+    missing: list[str] = []
+    for name in samples:
+        lost = [rep for rep in range(found.repeats) if (name, rep) not in answers]
+        whole = len(lost) == found.repeats
+        missing += [name] if whole else [f"{name}, repeat {rep + 1}" for rep in lost]
+    return replace(found, missing=tuple(missing))
 
 
 def _by_name(samples: Sequence[str]) -> dict[str, str]:
@@ -203,13 +224,22 @@ def _sample_of(stem: str, wanted: Mapping[str, str]) -> str | None:
     return next((wanted[name] for name in (*names, *(n.lower() for n in names)) if name in wanted), None)
 
 
-def _page(folder: Path, sample: str, found: Sequence[PurePosixPath]) -> ForeignAnswer:
-    if len(found) > 1:
+def _in_repeats(folder: Path, sample: str, found: Sequence[PurePosixPath]) -> list[PurePosixPath]:
+    """The files of one sample by the number behind `_repeat`, which tells several apart."""
+    if len(found) == 1:
+        return list(found)
+    numbered = {int(named[1]): page for page in found if (named := _REPEAT.search(page.stem))}
+    if len(numbered) < len(found) or len(found) > MAX_REPEATS:
         raise DataError(
             f"{folder}: sample {sample!r} has {len(found)} files: {', '.join(map(str, found[:SHOWN]))}",
-            hint="Keep one of them, or name a folder that holds one run of the program.",
+            hint="Keep one of them, or name a folder that holds one run of the program. "
+            "Repeats of a page are called NAME_pg1_repeat1.md, NAME_pg1_repeat2.md.",
         )
-    place = contained_path(folder, str(found[0]), where=str(folder))
+    return [page for _, page in sorted(numbered.items())]
+
+
+def _page(folder: Path, page: PurePosixPath) -> ForeignAnswer:
+    place = contained_path(folder, str(page), where=str(folder))
     read = read_prediction(place)
     return ForeignAnswer(text=read.markdown or "", error=read.crash)
 
@@ -225,7 +255,7 @@ def _files_below(folder: Path) -> Iterator[str]:
 def _from_lines(path: Path, samples: Sequence[str], arm: str | None) -> ForeignPredictions:
     data = read_bounded(path, limit=MAX_LINES_BYTES, what="predictions")
     wanted, arms = set(samples), set[str]()
-    answers: dict[str, ForeignAnswer] = {}
+    answers: dict[PairKey, ForeignAnswer] = {}
     unused: list[str] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
@@ -236,18 +266,17 @@ def _from_lines(path: Path, samples: Sequence[str], arm: str | None) -> ForeignP
         if arm is not None and own is not None and own != arm:
             continue
         arms.add(str(own))
-        name = _name_of(value, where)
-        if value.get("rep"):
-            unused.append(f"{where} (repeat {value['rep']})")
-        elif name not in wanted:
+        name, rep = _name_of(value, where), _rep_of(value, where)
+        if name not in wanted:
             unused.append(shortened(printable(name), 60))
-        elif name in answers:
+        elif (name, rep) in answers:
+            chosen = ", or choose one with --of ARM" if len(arms) > 1 else ""
             raise DataError(
                 f"{where}: {name!r} occurs twice{_arms_said(arms)}",
-                hint="Keep one line a sample" + (", or choose one with --of ARM." if len(arms) > 1 else "."),
+                hint=f"Keep one line a sample, or count its repeats from 0 with a field rep{chosen}.",
             )
         else:
-            answers[name] = _answer(value, where)
+            answers[name, rep] = _answer(value, where)
     return _held_against(samples, answers, unused, kind="JSON Lines")
 
 
@@ -276,6 +305,16 @@ def _name_of(value: Mapping[str, Any], where: str) -> str:
     )
 
 
+def _rep_of(value: Mapping[str, Any], where: str) -> int:
+    rep = value.get("rep", 0)
+    if isinstance(rep, bool) or not isinstance(rep, int) or not 0 <= rep < MAX_REPEATS:
+        raise DataError(
+            f"{where}: field rep: {printable(str(rep))}, expected 0 to {MAX_REPEATS - 1}",
+            hint="Repeats of a sample count from 0; leave the field out where there is one answer.",
+        )
+    return rep
+
+
 def _answer(value: Mapping[str, Any], where: str) -> ForeignAnswer:
     text = next((value[key] for key in ("text", "markdown", "prediction", "output") if key in value), None)
     if text is None and value.get("error"):
@@ -289,7 +328,7 @@ def _answer(value: Mapping[str, Any], where: str) -> ForeignAnswer:
 def _from_dolma(folder: Path, files: Sequence[str], samples: Sequence[str]) -> ForeignPredictions:
     """olmOCR's workspace: `results/*.jsonl`, one document a line, named after its `Source-File`."""
     wanted = _by_name(samples)
-    answers: dict[str, ForeignAnswer] = {}
+    answers: dict[PairKey, ForeignAnswer] = {}
     unused: list[str] = []
     for name in files:
         place = contained_path(folder, name, where=str(folder))
@@ -302,10 +341,10 @@ def _from_dolma(folder: Path, files: Sequence[str], samples: Sequence[str]) -> F
             sample = _sample_of(PurePosixPath(source).stem, wanted)
             if sample is None:
                 unused.append(shortened(printable(source or where), 60))
-            elif sample in answers:
+            elif (sample, 0) in answers:
                 raise DataError(f"{where}: {sample!r} occurs twice", hint="Keep one workspace a folder.")
             else:
-                answers[sample] = _answer({"text": value.get("text")}, where)
+                answers[sample, 0] = _answer({"text": value.get("text")}, where)
     return _held_against(samples, answers, unused, kind="olmOCR (results/*.jsonl)")
 
 

@@ -90,7 +90,10 @@ def import_arm(
         raise UsageError(f"{out}: not empty, and holds no run", hint="Choose a new folder with --out.")
     samples = opened.samples
     digest = sha256_of(
-        {name: answer.model_dump(mode="json") for name, answer in sorted(found.answers.items())}
+        {
+            f"{name}#{rep}" if rep else name: answer.model_dump(mode="json")
+            for (name, rep), answer in sorted(found.answers.items())
+        }
     )
     note: dict[str, JsonValue] = {
         "source": source,
@@ -103,7 +106,16 @@ def import_arm(
     with RunLock(out):
         before = run.manifest() if run.exists() else None
         manifest = _manifest(
-            before, suite, opened, arm=arm, note=note, argv=argv, environment=environment, now=now, run=run
+            before,
+            suite,
+            opened,
+            arm=arm,
+            note=note,
+            repeats=found.repeats,
+            argv=argv,
+            environment=environment,
+            now=now,
+            run=run,
         )
         by_id = {sample.sample_id: sample for sample in samples}
         records = [
@@ -111,7 +123,7 @@ def import_arm(
                 manifest,
                 entry,
                 by_id[entry.sample_id],
-                found.answers.get(entry.sample_id),
+                found.answers.get((entry.sample_id, entry.rep)),
                 suite=suite,
                 source=source,
             )
@@ -163,6 +175,7 @@ def _manifest(
     *,
     arm: str,
     note: dict[str, JsonValue],
+    repeats: int,
     argv: tuple[str, ...],
     environment: dict[str, JsonValue],
     now: datetime,
@@ -183,7 +196,7 @@ def _manifest(
             )
     imports[arm] = note
     samples = opened.samples
-    identity = _identity(suite, samples, imports)
+    identity = _identity(suite, samples, imports, repeats=repeats)
     if before is not None:
         same = before.identity.model_copy(
             update={"strategies": identity.strategies, "model_digest": identity.model_digest}
@@ -195,7 +208,6 @@ def _manifest(
                 hint="Import with the suite and the samples of the first import, or choose a new --out.",
             )
     identity_sha = sha256_of(identity.document())
-    names = list(imports)
     return Manifest(
         run_id=before.run_id
         if before is not None
@@ -205,27 +217,34 @@ def _manifest(
         identity=identity,
         identity_sha=identity_sha,
         plan=tuple(
-            PlanEntry(slot=len(samples) * column + row, sample_id=sample.sample_id, arm=name)
-            for column, name in enumerate(names)
-            for row, sample in enumerate(samples)
+            PlanEntry(slot=slot, sample_id=sample_id, arm=name, rep=rep)
+            for slot, (name, rep, sample_id) in enumerate(
+                (name, rep, sample.sample_id)
+                for name in imports
+                for rep in range(repeats)
+                for sample in samples
+            )
         ),
         model=_info(identity).model_dump(mode="json"),
         environment=environment,
         protocol={
             "suite_source": suite.name if is_suite(suite.name) else suite.manifest_path,
             "interleave": "imported: the arms were not decoded side by side",
-            "reps": 1,
+            "reps": repeats,
             "imports": imports,
             "data": data_document(opened),
         },
     )
 
 
-def _identity(suite: Suite, samples: Sequence[Sample], imports: Mapping[str, JsonValue]) -> RunIdentity:
+def _identity(
+    suite: Suite, samples: Sequence[Sample], imports: Mapping[str, JsonValue], *, repeats: int
+) -> RunIdentity:
     pages = any(sample.task == "page" for sample in samples)
     return RunIdentity(
         **suite_fields(suite, samples),
         strategies=tuple(imports),
+        repeats=repeats,
         seed=0,
         backend=IMPORTED,
         engine="unknown",
@@ -278,7 +297,7 @@ def _record(
         session_id=entry.arm,
         sample_id=sample.sample_id,
         arm=entry.arm,
-        rep=0,
+        rep=entry.rep,
         slot=entry.slot,
         attempt=1,
         task=sample.task,

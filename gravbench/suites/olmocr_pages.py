@@ -18,6 +18,7 @@ from gravbench.olmocr.bench import base_name, read_bench
 from gravbench.olmocr.rules import Rules
 from gravbench.pages.pdf import MAX_PDF_BYTES, open_pdf, png_of
 from gravbench.pages.regions import NO_DIGEST, PageSample
+from gravbench.provenance import package_version
 from gravbench.store.files import make_folder, write_atomic
 
 TEST_FILES = "*.jsonl"
@@ -84,7 +85,7 @@ def _sample(folder: Path, pdf: str, page: str, rows: Sequence[Mapping[str, Any]]
 
 
 def with_image(sample: PageSample, cache: Path | None = None) -> PageSample:
-    """The sample with its page rendered into `cache`, kept by the PDF's digest, page and size.
+    """The sample with its page rendered into `cache`, kept by the PDF's digest, page, size and renderer.
 
     Other pages, and those with a fault, are given back as they are; a PDF that cannot be rendered is a fault.
     """
@@ -93,7 +94,10 @@ def with_image(sample: PageSample, cache: Path | None = None) -> PageSample:
         return sample
     try:
         pdf = read_bounded(Path(sample.image_path), limit=MAX_PDF_BYTES, what="PDF")
-        name = bytes_digest(f"{bytes_digest(pdf)} {info['pdf_page']} {LONGER_SIDE}".encode())
+        made_of = (
+            f"{bytes_digest(pdf)} {info['pdf_page']} {LONGER_SIDE} pypdfium2 {package_version('pypdfium2')}"
+        )
+        name = bytes_digest(made_of.encode())
         place = (cache or user_cache_path("gravbench") / "pdf-pages") / f"{name}.png"
         if not place.is_file():
             make_folder(place.parent)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gravbench.errors import DataError, UsageError
-from gravbench.runner.foreign_predictions import read_predictions
+from gravbench.runner.foreign_predictions import MAX_REPEATS, ForeignPredictions, read_predictions
 
 PAGES = ("page_1", "page_2", "notes.v2")
 
@@ -16,6 +16,11 @@ def write(folder: Path, files: dict[str, str]) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+def texts(found: ForeignPredictions) -> dict[str, str]:
+    """Text of each sample's only answer."""
+    return {name: answer.text for (name, rep), answer in found.answers.items() if rep == 0}
 
 
 TREES = {
@@ -57,13 +62,13 @@ TREES = {
 def test_each_tree_is_named_and_every_page_found(tmp_path: Path, kind: str) -> None:
     found = read_predictions(write(tmp_path, TREES[kind]), PAGES)
     assert found.kind.startswith(kind)
-    assert {name: answer.text for name, answer in found.answers.items()} == {page: page for page in PAGES}
+    assert texts(found) == {page: page for page in PAGES}
     assert found.caution is None
 
 
 def test_olmocr_bench_names_give_their_page(tmp_path: Path) -> None:
     found = read_predictions(write(tmp_path, {"a/page_1_pg1_repeat1.md": "x"}), PAGES)
-    assert (found.kind[:6], set(found.answers)) == ("olmOCR", {"page_1"})
+    assert (found.kind[:6], texts(found)) == ("olmOCR", {"page_1": "x"})
 
 
 def test_missing_pages_and_unused_files_are_named_with_what_is_near(tmp_path: Path) -> None:
@@ -77,7 +82,7 @@ def test_missing_pages_and_unused_files_are_named_with_what_is_near(tmp_path: Pa
 
 def test_names_may_differ_in_case_or_keep_the_ending_of_the_image(tmp_path: Path) -> None:
     found = read_predictions(write(tmp_path, {"Page_1.md": "1", "page_2.png.md": "2"}), PAGES)
-    assert {name: answer.text for name, answer in found.answers.items()} == {"page_1": "1", "page_2": "2"}
+    assert texts(found) == {"page_1": "1", "page_2": "2"}
 
 
 def test_two_files_of_one_page_are_refused(tmp_path: Path) -> None:
@@ -89,15 +94,15 @@ def test_a_file_that_is_not_utf8_fails_its_page_alone(tmp_path: Path) -> None:
     write(tmp_path, {"page_2.md": "x"})
     (tmp_path / "page_1.md").write_bytes(b"caf\xe9")
     found = read_predictions(tmp_path, PAGES)
-    assert "not UTF-8" in str(found.answers["page_1"].error)
-    assert found.answers["page_2"].error is None
+    assert "not UTF-8" in str(found.answers["page_1", 0].error)
+    assert found.answers["page_2", 0].error is None
 
 
 def test_links_that_leave_the_folder_are_refused_and_linked_folders_not_entered(tmp_path: Path) -> None:
     outside = write(tmp_path / "outside", {"page_2.md": "secret"})
     inside = write(tmp_path / "inside", {"page_1.md": "x"})
     (inside / "more").symlink_to(outside)
-    assert set(read_predictions(inside, PAGES).answers) == {"page_1"}
+    assert texts(read_predictions(inside, PAGES)) == {"page_1": "x"}
     (inside / "page_2.md").symlink_to(outside / "page_2.md")
     with pytest.raises(DataError, match="outside"):
         read_predictions(inside, PAGES)
@@ -138,9 +143,13 @@ def test_lines_bring_what_their_program_told_and_nothing_is_made_up(tmp_path: Pa
     ]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = read_predictions(tmp_path / "p.jsonl", PAGES).answers
-    assert found["page_1"].token_ids == (5, 2)
-    assert (found["page_2"].text, found["page_2"].token_ids, found["page_2"].counters) == ("b", None, None)
-    assert found["notes.v2"].error == "out of memory"
+    assert found["page_1", 0].token_ids == (5, 2)
+    assert (found["page_2", 0].text, found["page_2", 0].token_ids, found["page_2", 0].counters) == (
+        "b",
+        None,
+        None,
+    )
+    assert found["notes.v2", 0].error == "out of memory"
 
 
 def test_one_arm_of_a_file_with_several_is_chosen_by_name(tmp_path: Path) -> None:
@@ -150,4 +159,33 @@ def test_one_arm_of_a_file_with_several_is_chosen_by_name(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="in arms ar, selfspec") as refused:
         read_predictions(path, PAGES)
     assert "--of ARM" in str(refused.value.hint)
-    assert read_predictions(path, PAGES, arm="selfspec").answers["page_1"].text == "selfspec"
+    assert read_predictions(path, PAGES, arm="selfspec").answers["page_1", 0].text == "selfspec"
+
+
+def test_repeats_of_a_page_are_told_apart_by_their_number_and_those_missing_are_named(tmp_path: Path) -> None:
+    files = {"page_1_pg1_repeat3.md": "c", "page_1_pg1_repeat10.md": "d", "page_2_pg1_repeat1.md": "e"}
+    found = read_predictions(write(tmp_path, files), PAGES[:2])
+    assert {key: answer.text for key, answer in found.answers.items()} == {
+        ("page_1", 0): "c",
+        ("page_1", 1): "d",
+        ("page_2", 0): "e",
+    }
+    assert (found.repeats, found.missing) == (2, ("page_2, repeat 2",))
+    write(tmp_path, {"more/page_1_pg1_repeat3.md": "f"})
+    with pytest.raises(DataError, match="'page_1' has 3 files"):
+        read_predictions(tmp_path, PAGES)
+
+
+def test_lines_count_their_repeats_from_0_within_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    lines = [{"id": "page_1", "rep": rep, "text": str(rep)} for rep in (1, 0)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = read_predictions(path, PAGES[:1])
+    assert {key: answer.text for key, answer in found.answers.items()} == {
+        ("page_1", 0): "0",
+        ("page_1", 1): "1",
+    }
+    for rep in (-1, MAX_REPEATS, True, "0"):
+        path.write_text(json.dumps({"id": "page_1", "rep": rep, "text": ""}))
+        with pytest.raises(DataError, match=r"p\.jsonl:1: field rep"):
+            read_predictions(path, PAGES)

@@ -52,9 +52,11 @@ def summary_of(run: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_run_and_the_import_of_its_answers_agree_exactly(suite: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_run_and_the_import_of_its_answers_agree_exactly(suite: Path, tmp_path: Path, repeats: int) -> None:
     run, back = tmp_path / "run", tmp_path / "back"
     words = ["run", "--suite", str(suite), "--backend", "toy", "--quiet", "--out", str(run)]
+    words += ["--repeats", str(repeats)]
     assert run_command_line(words) == 0
     answers = tmp_path / "answers.jsonl"
     assert run_command_line(["export", str(run), "--format", "jsonl", "--out", str(answers)]) == 0
@@ -78,6 +80,21 @@ def test_a_run_and_the_import_of_its_answers_agree_exactly(suite: Path, tmp_path
     )
     without = [{k: v for k, v in json.loads(line).items() if k != "times"} for line in answers.open()]
     assert without == [json.loads(line) for line in (tmp_path / "2.jsonl").open()]
+
+
+def test_arms_of_one_run_have_as_many_repeats_and_a_lost_one_fails(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twice = tmp_path / "twice.jsonl"
+    rows = [{"id": n, "rep": rep, "text": t} for rep in (0, 1) for n, t in TRUTHS.items()]
+    twice.write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]))
+    assert brought(suite, twice, "alpha", tmp_path / "run") == 3
+    said = capsys.readouterr().err
+    assert "1 of 12 answers (2 a sample) have no usable prediction" in said
+    assert "1 (line-5, repeat 2) without a prediction" in said
+    assert summary_of(tmp_path / "run")["strategies"]["alpha"]["quality"]["text_ned"] == 1 / 12
+    assert brought(suite, lines(tmp_path / "b.jsonl", TRUTHS), "beta", tmp_path / "run") == 2
+    assert "repeats: 1 here, 2 in the folder" in capsys.readouterr().err
 
 
 def test_two_imports_make_two_arms_of_one_comparison(

@@ -1,6 +1,7 @@
 """The shipped bench of olmOCR-Bench's kinds: built the same again, and scored the same by every way in."""
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,9 +38,20 @@ def test_it_has_twelve_pages_and_tests_of_every_kind() -> None:
     assert OPENED.data_label == "olmocr-mini (12 pages)"
 
 
-def test_suite_and_folder_give_the_same_numbers_and_the_same_official_interval(tmp_path: Path) -> None:
-    official = run_scoring(ScoreOptions(data=FOLDER, predictions=(FOLDER / "spoiled",))).candidates[0]
-    found = read_predictions(FOLDER / "spoiled", [sample.sample_id for sample in OPENED.samples])
+@pytest.mark.parametrize(
+    "repeats", [("spoiled",), ("reference", "spoiled"), ("spoiled", "reference", "spoiled")]
+)
+def test_suite_and_folder_give_the_same_numbers_and_the_same_official_interval(
+    tmp_path: Path, repeats: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "spoiled"
+    folder.mkdir()
+    for number, name in enumerate(repeats, start=1):
+        for page in (FOLDER / name).iterdir():
+            shutil.copy(page, folder / page.name.replace("_repeat1", f"_repeat{number}"))
+    official = run_scoring(ScoreOptions(data=FOLDER, predictions=(folder,))).candidates[0]
+    found = read_predictions(folder, [sample.sample_id for sample in OPENED.samples])
+    assert found.repeats == len(repeats)
     done = import_arm(
         SUITE,
         OPENED,
