@@ -5,15 +5,17 @@ A test of a strategy calls these with its arm; what is particular to it stands i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from gravbench.backends.toy import EOS, ToyModel, ToyTable
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.decoding.answers import draw_of
 from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
+from gravbench.decoding.setting import Setting, setting_json
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
-from gravbench.records import DecodeConfig, Request, Rounds, Trace
+from gravbench.records import DecodeConfig, Request, Rounds, Task, Trace
 
 LONG = tuple(2 + i * 7 % 90 for i in range(90))
 
@@ -34,8 +36,39 @@ ARMS = {
     "diffuspec:block=5,least=1": 7,
     "lookup:match=suffix,prompt=1,shortest=1,tokens=5": 6,
     "hsd:match=2,nodes=9,suffix=6,texts=PATH": 8,
+    "selfspec:block=5,verify=2": 4,
+    "tuned:setting=SETTING": 7,
 }
 """Arms of every exact strategy but `ar` and `selfspec` -> tokens that a round commits at most."""
+
+
+def setting(plan: Mapping[Task, str], **changes: object) -> bytes:
+    """A setting file of the toy."""
+    own = {
+        "gravbench": "0",
+        "created_utc": "2026-01-01T00:00:00+00:00",
+        "model": "toy",
+        "model_digest": "0" * 64,
+        "machine": {"backend": "toy", "engine": "table", "device": "cpu", "dtype": "float32", "threads": 1},
+        "suite": "crops-tune",
+        "suite_sha": "0" * 64,
+        "n_samples": 1,
+        "plan": dict(plan),
+        "batch": 1,
+        "forward_cost": {1: 1.0, 9: 1.5, 33: 2.0},
+        "estimates": [],
+    }
+    return setting_json(Setting.model_validate(own | changes))
+
+
+def with_files(arm: str, texts: Path) -> str:
+    """The arm with its texts, and with a setting that lies beside them."""
+    path = texts.parent / "setting.json"
+    if "SETTING" in arm and not path.exists():
+        path.write_bytes(
+            setting({"text": "adaptive:block=5,explore=2", "table": "ar", "formula": "tree:block=4,nodes=7"})
+        )
+    return arm.replace("PATH", str(texts)).replace("SETTING", str(path))
 
 
 def on_toy(

@@ -11,32 +11,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from gravbench.backends.glm.cache import KvCache
-from gravbench.backends.glm.decoder import GlmDecoder
-from gravbench.backends.glm.step_model import synchronize
+from gravbench.backends.glm.step_model import GlmState, GlmStepModel, synchronize
 from gravbench.backends.transformers_local import TransformersLocal
-from gravbench.decoding.window import causal_window
+from gravbench.decoding.window import Needs, Step, causal_window
 from gravbench.errors import UsageError
 from gravbench.records import Record
 
 ROW_COUNTS = (1, 2, 4, 8, 16, 17, 32, 33)
+WARM = 3
+"""Forwards of one shape before one is timed. Decoding repeats its shapes; behind another one a forward of one
+row takes half as long again on a CPU, one of many rows hardly more."""
 
 
 class ForwardCost(Record):
-    """Seconds of one decoder forward over `rows` rows behind `context` cached ones.
+    """Seconds of one decode forward of `requests` requests, `rows` rows each behind `context` cached ones.
 
     The fastest of the interleaved repetitions is the cost, since other work on the machine only adds
     time, and more to long forwards; the median beside it shows how much it added.
     """
 
     rows: int
+    requests: int = 1
     context: int
     seconds: float
     median_seconds: float
     ratio: float
-    """seconds / seconds of the first row count measured, which is 1 by default."""
+    """seconds / seconds of the first counts measured, which are 1 by default."""
 
 
 def measure(
@@ -50,61 +51,83 @@ def measure(
     repetitions: int = 30,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> list[ForwardCost]:
-    """Load the checkpoint and time causal forwards, row counts interleaved, one warm-up each.
+    """Load the checkpoint and time causal forwards, row counts interleaved, each behind some of its shape.
 
-    All rows' logits and their argmax on the host are in the time, as in decoding.
+    As in decoding, the windows' way to the device and the argmax of all rows on the host are in the time.
     """
-    if min((*row_counts, context, repetitions)) < 1:
-        raise UsageError("row counts, context and repetitions must be at least 1")
     backend = TransformersLocal(folder, device=device, dtype=dtype, threads=threads)
-    with torch.inference_mode():
-        return measure_decoder(
-            backend.step_model.decoder,
-            row_counts=row_counts,
-            context=context,
-            repetitions=repetitions,
-            clock=clock,
-        )
+    costs = measure_model(
+        backend.step_model,
+        requests=(1,),
+        row_counts=row_counts,
+        context=context,
+        repetitions=repetitions,
+        clock=clock,
+    )
+    backend.close()
+    return costs
 
 
-def measure_decoder(
-    decoder: GlmDecoder,
+@torch.inference_mode()
+def measure_model(
+    model: GlmStepModel,
     *,
+    requests: Sequence[int],
     row_counts: Sequence[int],
     context: int,
-    repetitions: int,
-    clock: Callable[[], int],
+    repetitions: int = 30,
+    clock: Callable[[], int] = time.perf_counter_ns,
 ) -> list[ForwardCost]:
-    """As `measure`, on a decoder at hand and under `torch.inference_mode`."""
-    cache = decoder.new_pool().claim(context + max(row_counts))
-    decoder.rope.reserve(context + max(row_counts))
-    _forward(decoder, cache, torch.zeros(context, dtype=torch.long, device=decoder.device))
-    cache.keep(context)
-    tokens = {rows: torch.zeros(rows, dtype=torch.long, device=decoder.device) for rows in row_counts}
-    samples: dict[int, list[int]] = {rows: [] for rows in row_counts}
-    for repetition in range(repetitions + 1):
-        for rows, ids in tokens.items():
-            synchronize(decoder.device)
-            started = clock()
-            _forward(decoder, cache, ids)
-            if repetition:  # the first is the warm-up
-                samples[rows].append(clock() - started)
-    fastest = {rows: min(times) / 1e9 for rows, times in samples.items()}
-    unit = fastest[row_counts[0]]
+    """As `measure`, on a model at hand with no request under way; also of several requests in one forward.
+
+    The first count of requests and of rows is the unit.
+    """
+    if min((*requests, *row_counts, context, repetitions)) < 1:
+        raise UsageError("counts of requests and rows, context and repetitions must be at least 1")
+    widest = max(row_counts)
+    model.expect(max(requests), Needs(rows_max=widest))
+    states = [_state(model, context, widest) for _ in range(max(requests))]
+    steps = {rows: Step("verify", causal_window((0,) * rows)) for rows in row_counts}
+    samples: dict[tuple[int, int], list[int]] = {}
+    for count in sorted(requests, reverse=True):
+        while len(states) > count:
+            model.release(states.pop())
+        for _ in range(repetitions):
+            for rows, step in steps.items():
+                for _ in range(WARM):
+                    _forward(model, states, step)
+                started = clock()
+                _forward(model, states, step)
+                samples.setdefault((count, rows), []).append(clock() - started)
+    model.abandon()
+    fastest = {key: min(times) / 1e9 for key, times in samples.items()}
+    unit = fastest[requests[0], row_counts[0]]
     return [
         ForwardCost(
             rows=rows,
+            requests=count,
             context=context,
-            seconds=fastest[rows],
-            median_seconds=statistics.median(samples[rows]) / 1e9,
-            ratio=fastest[rows] / unit,
+            seconds=fastest[count, rows],
+            median_seconds=statistics.median(samples[count, rows]) / 1e9,
+            ratio=fastest[count, rows] / unit,
         )
+        for count in requests
         for rows in row_counts
     ]
 
 
-def _forward(decoder: GlmDecoder, cache: KvCache, ids: Tensor) -> list[int]:
-    turn = decoder.rope.response(cache.length, len(ids))
-    window = causal_window((0,) * len(ids)) if cache.length else None
-    logits = decoder.logits(decoder.forward(decoder.embed(ids), turn, cache, window))
-    return logits.argmax(-1).tolist()
+def _forward(model: GlmStepModel, states: Sequence[GlmState], step: Step) -> None:
+    synchronize(model.decoder.device)
+    model.forward(states, [step] * len(states)).read_tokens()
+    for state in states:
+        model.keep(state, 0)
+
+
+def _state(model: GlmStepModel, context: int, widest: int) -> GlmState:
+    """A request with `context` rows in the cache and room for `widest` more."""
+    decoder, cache = model.decoder, model.pool.claim(context + widest)
+    decoder.rope.reserve(context + widest)
+    ids = torch.zeros(context, dtype=torch.long, device=decoder.device)
+    decoder.forward(decoder.embed(ids), decoder.rope.response(0, context), cache, None)
+    cache.keep(context)
+    return GlmState(cache=cache, prefix_tokens=context, offset=0)

@@ -34,6 +34,7 @@ VERBS = {
     "export": "verbs:Export",
     "import": "verbs:Import",
     "doctor": "verbs:Doctor",
+    "tune": "verbs:Tune",
     "train": "verbs:Train",
     "omnidoc": "omnidoc_command:omnidoc",
     "olmocr": "olmocr_command:olmocr",

@@ -185,6 +185,53 @@ class Doctor(Verb, body="doctor_command:run_doctor"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tune(Verb, body="tune_command:tune"):
+    """Find the strategy that pays on this machine, by task; write the setting of `--strategy tuned`.
+
+    Costs of forwards are measured, candidates decode the suite, the best are run against ar.
+    """
+
+    suite: Annotated[str, typer.Option(help="Suite to tune on: never the one that is reported.")] = (
+        "crops-tune"
+    )
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The setting.")] = Path("tuning.json")
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(help="Candidate; repeatable. Default: all that verify exactly.", show_default=False),
+    ] = None
+    blocks: Annotated[str, typer.Option(help="Block sizes of selfspec, comma-separated.")] = "2,4,6,8,12,16"
+    batch_sizes: Annotated[
+        str, typer.Option(help="Batch sizes to choose from, comma-separated; the fastest is taken.")
+    ] = "1"
+    model: Annotated[
+        str | None,
+        typer.Option(help="gravity-tiny, a checkpoint folder or a hub id.", show_default=False),
+    ] = None
+    backend: Annotated[str, typer.Option(help="Way to run the model, with its options.")] = "transformers"
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu"
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32"
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="CPU threads of the model. Default: as many as the cores it may use."
+        ),
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many samples.", show_default=False)] = None
+    forward_cost: Annotated[
+        Path | None,
+        typer.Option(
+            help="Costs instead of measured ones: output of doctor --forward-cost --json.", show_default=False
+        ),
+    ] = None
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the two runs in this new folder.", show_default=False),
+    ] = None
+    json: JsonFlag = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class SuitesList(Verb, body="suites_command:list_all"):
     """Name the suites this installation can find."""
 

@@ -30,7 +30,7 @@ class Costs:
         if len(self.rows) != len(self.costs) or len(self.rows) < 2 or not rising or min(self.costs) <= 0:
             raise ValueError("a cost table has two row counts or more, ascending, each with a positive cost")
 
-    def __call__(self, rows: int) -> float:
+    def __call__(self, rows: float) -> float:
         at = min(max(bisect_left(self.rows, rows), 1), len(self.rows) - 1)
         low, high = self.rows[at - 1], self.rows[at]
         below, above = self.costs[at - 1], self.costs[at]

@@ -13,6 +13,9 @@ unused, there is no bonus token, and a round commits at most B tokens. The outpu
 When a0 itself ends the request (EOS, or the last token of the budget) the verify is skipped and the
 round has offered nothing. Otherwise the window keeps its size up to the end of the budget: a shorter
 one could not change the tokens, and one shape serves every round.
+
+`verify=m` verifies the first m drafts alone: what is drafted does not change, and where few are accepted
+the narrower forward is cheaper.
 """
 
 from __future__ import annotations
@@ -30,10 +33,11 @@ EXTRA = 2
 
 @dataclass(frozen=True, slots=True)
 class SelfSpeculative(Strategy):
-    """`block=None` drafts the block size the checkpoint was trained with."""
+    """`block=None` drafts the block size the checkpoint was trained with; `verify=None` verifies it whole."""
 
     block: int | None = option(None, low=1)
     legacy: bool = False
+    verify: int | None = option(None, low=1)
 
     def needs(self, info: ModelInfo) -> Needs:
         return block_needs("selfspec", self.block, info)
@@ -45,9 +49,9 @@ class SelfSpeculative(Strategy):
         if ended_by_seed(lane, a0):
             return
         if self.legacy:
-            yield from _verify_legacy(lane, a0=a0, drafts=drafts[:-1])
+            yield from _verify_legacy(lane, a0=a0, drafts=drafts[:-1][: self.verify])
         else:
-            yield from _verify_full(lane, a0=a0, drafts=drafts)
+            yield from _verify_full(lane, a0=a0, drafts=drafts[: self.verify])
 
 
 def _verify_full(lane: Lane[StateT], *, a0: int, drafts: list[int]) -> Round:

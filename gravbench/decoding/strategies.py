@@ -30,6 +30,7 @@ STRATEGIES = Registry(
         "diffuspec": "gravbench.decoding.diffuspec:DiffuSpec",
         "hsd": "gravbench.decoding.hsd:Hsd",
         "adaptive": "gravbench.decoding.adaptive:Adaptive",
+        "tuned": "gravbench.decoding.tuned:Tuned",
         "blockdiff": "gravbench.decoding.blockdiff:BlockDiffusion",
     },
 )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from gravbench.arms import batch_of, canonical, with_batch
 from gravbench.errors import EngineError, UsageError
 from gravbench.options import DEFAULT_MODEL, DEFAULT_STRATEGIES, RunOptions
-from gravbench.protocols import Backend
+from gravbench.protocols import Backend, BackendInfo
 from gravbench.resources import shipped_model_dir
+from gravbench.store.schema import sha256_text
 
 if TYPE_CHECKING:
+    from gravbench.decoding.setting import Machine
     from gravbench.suites.manifest import Suite
 
 
@@ -87,13 +91,69 @@ def lossy_arms(arms: Sequence[str]) -> tuple[str, ...]:
     return tuple(arm for arm in arms if getattr(parse_strategy(arm), "lossy", False))
 
 
-def supplied_texts(arms: Sequence[str]) -> dict[str, str] | None:
-    """Digest of the texts that an arm drafts from, by arm; `None` where none drafts from any."""
+def supplied_files(arms: Sequence[str]) -> dict[str, str] | None:
+    """By arm, digest of the files it decodes by: texts, a cost table, a setting. `None` without any."""
     from gravbench.decoding.strategies import parse_strategy
     from gravbench.decoding.texts import texts_digest
 
-    paths = {arm: getattr(parse_strategy(arm), "texts", None) for arm in arms}
-    return {arm: texts_digest(path, arm) for arm, path in paths.items() if path is not None} or None
+    found: dict[str, str] = {}
+    for arm in arms:
+        strategy = parse_strategy(arm)
+        paths = [getattr(strategy, name, None) for name in ("texts", "costs", "setting")]
+        digests = [texts_digest(path, arm) for path in paths if path is not None]
+        if digests:
+            found[arm] = digests[0] if len(digests) == 1 else sha256_text("".join(digests))
+    return found or None
+
+
+def check_settings(
+    arms: Sequence[str], info: BackendInfo, environment: Mapping[str, JsonValue]
+) -> tuple[str, ...]:
+    """A caution for each thing that differs from where the settings of `tuned` arms were measured.
+
+    `UsageError` for a setting of another checkpoint.
+    """
+    from gravbench.decoding.strategies import parse_strategy
+    from gravbench.decoding.tuned import Tuned, setting_of
+
+    found: list[str] = []
+    for arm in arms:
+        strategy = parse_strategy(arm)
+        if isinstance(strategy, Tuned):
+            setting = setting_of(strategy.setting)
+            if setting.model_digest != info.model_digest:
+                raise UsageError(
+                    f"strategy '{arm}': {strategy.setting} was tuned for {setting.model} (digest "
+                    f"{setting.model_digest[:12]}), this is {info.model} ({info.model_digest[:12]})",
+                    hint="gravbench tune --model MODEL writes a setting for this checkpoint.",
+                )
+            here = machine_of(info, environment, backend=setting.machine.backend)
+            other = [
+                f"{name} {getattr(setting.machine, name)}, here {getattr(here, name)}"
+                for name in type(here).model_fields
+                if getattr(here, name) != getattr(setting.machine, name)
+            ]
+            if batch_of(arm) != setting.batch:
+                other.append(f"batch size {setting.batch}, here {batch_of(arm)}")
+            if other:
+                found.append(f"{arm}: tuned elsewhere, it may not be the fastest here: {'; '.join(other)}")
+    return tuple(found)
+
+
+def machine_of(info: BackendInfo, environment: Mapping[str, JsonValue], *, backend: str) -> Machine:
+    """The machine of this process, as a setting names it; `environment` is what was captured of it."""
+    from gravbench.decoding.setting import Machine
+
+    cpu, host = environment.get("cpu"), environment.get("host_sha")
+    return Machine(
+        backend=backend,
+        engine=info.engine,
+        device=info.device,
+        dtype=info.dtype,
+        threads=info.threads,
+        cpu=str(cpu["model"]) if isinstance(cpu, dict) and cpu.get("model") else None,
+        host_sha=str(host) if host else None,
+    )
 
 
 def _check_spelling(strategy: str) -> None:

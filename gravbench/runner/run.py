@@ -24,7 +24,7 @@ from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import ResidentMemory, capture
 from gravbench.records import TASKS, SampleTask
 from gravbench.resources import __version__
-from gravbench.runner.engine import as_arms, lossy_arms, supplied_texts
+from gravbench.runner.engine import as_arms, check_settings, lossy_arms, supplied_files
 from gravbench.runner.folder import (
     Continuation,
     claim_named,
@@ -95,6 +95,8 @@ def run(
             writable_root(options)
         backend = stack.enter_context(closing(open_backend(options, suite)))
         backend.check(options.strategies)
+        info = backend.describe()
+        cautions = check_settings(options.strategies, info, environment)
         pages = page_setup(options, suite, chosen, open_layout=open_layout)
         if pages is not None:
             stack.enter_context(closing(pages.layout))
@@ -102,7 +104,7 @@ def run(
             options,
             suite,
             chosen,
-            backend.describe(),
+            info.model_copy(update={"warnings": (*info.warnings, *cautions)}),
             environment=environment,
             now=datetime.now(UTC),
             pages=pages,
@@ -264,7 +266,7 @@ def build_identity(
     return RunIdentity(
         **suite_fields(suite, samples),
         strategies=options.strategies,
-        texts_sha=supplied_texts(options.strategies),
+        texts_sha=supplied_files(options.strategies),
         repeats=options.repeats,
         seed=options.seed,
         limit=options.limit,

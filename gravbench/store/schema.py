@@ -79,7 +79,7 @@ class RunIdentity(Record):
     strategies: tuple[str, ...] = ()
     """In the order given; empty where one strategy is vouched for alone."""
     texts_sha: dict[str, str] | None = None
-    """By arm, hash of the texts supplied for it to draft from; absent where no arm has any."""
+    """By arm, hash of the files it decodes by: texts, costs, a setting; absent where no arm has any."""
     repeats: int = Field(default=1, ge=1)
     seed: int
     limit: int | None = None

@@ -11,9 +11,8 @@ from gravbench.errors import UsageError
 
 
 def test_costs_are_the_fastest_repetitions_by_the_clock(checkpoint: Path) -> None:
-    warm_up = [9, 9]  # one reading a row count
     repetitions = [[1, 10, 1, 30], [1, 10, 1, 40], [1, 20, 1, 35]]  # idle, one row, idle, four rows
-    durations = iter([*warm_up, *(tick for repetition in repetitions for tick in repetition)])
+    durations = iter([tick for repetition in repetitions for tick in repetition])
     now = [0]
 
     def clock() -> int:

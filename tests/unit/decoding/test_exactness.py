@@ -17,6 +17,7 @@ from strategy_support import (
     check_identities,
     check_on_checkpoint,
     on_toy,
+    with_files,
 )
 
 from gravbench.backends.toy import EOS, MASK
@@ -40,11 +41,15 @@ def supplied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=ARMS)
 def arm(request: pytest.FixtureRequest, supplied: Path) -> str:
-    return str(request.param).replace("PATH", str(supplied))
+    return with_files(str(request.param), supplied)
 
 
 def widest(arm: str) -> int:
-    return next(width for known, width in ARMS.items() if arm.startswith(known.partition("PATH")[0]))
+    return next(
+        width
+        for known, width in ARMS.items()
+        if arm.startswith(known.partition("PATH")[0].partition("SETTING")[0])
+    )
 
 
 CASES = {

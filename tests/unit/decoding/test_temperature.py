@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from strategy_support import ARMS, LONG, check_identities, together
+from strategy_support import ARMS, LONG, check_identities, together, with_files
 
 from gravbench.arms import identity_base, speed_base
 from gravbench.backends.toy import EOS, ToyModel, ToyTable
@@ -35,7 +35,7 @@ def arm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
     lines = [{"sample_id": str(name), "token_ids": list(LONG)} for name in range(4)]
     path.write_text("\n".join(map(json.dumps, lines)))
-    return str(request.param).replace("PATH", str(path))
+    return with_files(str(request.param), path)
 
 
 @given(
