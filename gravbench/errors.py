@@ -57,6 +57,12 @@ class DataError(GravbenchError):
     exit_code = 5
 
 
+class StoppedError(GravbenchError):
+    """The user stopped the command (exit 130)."""
+
+    exit_code = 130
+
+
 _UNPRINTABLE = re.compile(
     "[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )

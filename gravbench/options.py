@@ -217,7 +217,6 @@ class RunOptions(Record):
     ] = False
     fresh: Annotated[bool, Option(help="A new run, even if one could be continued.")] = False
     runs_root: Path = Path("runs")
-    argv: tuple[str, ...] = ()
 
     def but(self, **changes: Any) -> RunOptions:
         """These options with others in some places, checked like the first ones."""

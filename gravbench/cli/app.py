@@ -6,7 +6,6 @@ Verbs import their bodies when they run. A failure is one `error:` line and at m
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import traceback
@@ -18,8 +17,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gravbench.cli.output import forget_reader, prepare_streams, say_error
-from gravbench.errors import GravbenchError
+from gravbench.cli.output import command_of, forget_reader, prepare_streams, say_error
+from gravbench.errors import GravbenchError, StoppedError
 from gravbench.resources import __version__
 
 VERBS = {
@@ -107,7 +106,15 @@ class _Flags:
         return found
 
 
-class _Command(_Flags, TyperCommand): ...
+class _Command(_Flags, TyperCommand):
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; `StoppedError` with the command that goes on, where it goes on, or begins again."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            again = "continue" if "fresh" in ctx.params else "repeat"
+            command = command_of(ctx, without=("fresh",))
+            raise StoppedError("interrupted", hint=f"{again} with: {command}") from None
 
 
 class _Group(_Flags, TyperGroup): ...
@@ -131,7 +138,6 @@ def _global(
 
 EXIT_USAGE = 2
 EXIT_MACHINE = 4
-EXIT_INTERRUPTED = 130
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
@@ -145,7 +151,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         )
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return _interrupted(arguments)
+        return _failed(STOPPED)
     except BrokenPipeError:
         forget_reader()
         return 0
@@ -157,20 +163,24 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _failed(error, arguments)
+        return _failed(error)
     finally:
         signal.signal(signal.SIGTERM, before)
-    if code == EXIT_INTERRUPTED:  # the parser catches Ctrl-C itself and returns this
-        return _interrupted(arguments)
+    if code == StoppedError.exit_code:  # the parser catches Ctrl-C itself and returns this
+        return _failed(STOPPED)
     return code if isinstance(code, int) else 0
 
 
-def _failed(error: Exception, arguments: Sequence[str]) -> int:
+STOPPED = StoppedError("interrupted", hint="Repeat the same command.")
+"""Before the verb ran."""
+
+
+def _failed(error: Exception) -> int:
     if isinstance(error, GravbenchError):
         say_error(error.message, error.hint)
         return error.exit_code
     if isinstance(error, typer.Abort):
-        return _interrupted(arguments)
+        return _failed(STOPPED)
     if isinstance(error, typer.Exit):
         return error.exit_code
     if (
@@ -197,13 +207,6 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
         return EXIT_MACHINE
     say_error(f"internal error: {type(error).__name__}: {error}", "Repeat with --debug for the traceback.")
     return EXIT_MACHINE
-
-
-def _interrupted(arguments: Sequence[str]) -> int:
-    again = shlex.join(["gravbench", *(word for word in arguments if word not in {"--fresh", "--debug"})])
-    resumes = "run" in arguments
-    say_error("interrupted", f"continue with: {again}" if resumes else f"repeat with: {again}")
-    return EXIT_INTERRUPTED
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -359,7 +358,7 @@ def compare(given: Compare) -> int:
         write_page(
             paths,
             given.report,
-            argv=("gravbench", *sys.argv[1:]),
+            command=given.command,
             seed=given.seed,
             say=not given.json,
             resamples=given.resamples,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from datetime import UTC, datetime
 
@@ -39,7 +40,7 @@ def import_predictions(given: Import) -> int:
         arm=arm,
         out=given.out,
         source=given.predictions.name,
-        argv=("gravbench", *sys.argv[1:]),
+        argv=tuple(shlex.split(given.command)),
         environment=capture(os.environ),
         now=datetime.now(UTC),
     )

@@ -10,12 +10,13 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -160,6 +161,29 @@ def _whoever_reads() -> Iterator[None]:
         yield
     except BrokenPipeError:
         forget_reader()
+
+
+def command_of(context: Any, *, without: Collection[str] = ()) -> str:
+    """The command that the parser read, as a shell takes it: options first, each by its longest name.
+
+    What was not given is left out, as are parameters named in `without`.
+    """
+    options: list[str] = []
+    arguments: list[str] = []
+    for parameter in context.command.params:
+        source, value = context.get_parameter_source(parameter.name), context.params.get(parameter.name)
+        if source is None or source.name != "COMMANDLINE" or parameter.name in without:
+            continue
+        values = value if isinstance(value, list | tuple) else [value]
+        if parameter.param_type_name == "argument":
+            arguments += map(str, values)
+        elif isinstance(value, bool):
+            options.append(max(parameter.opts if value else parameter.secondary_opts, key=len))
+        else:
+            options += [word for one in values for word in (max(parameter.opts, key=len), str(one))]
+    if any(word.startswith("-") for word in arguments):
+        arguments.insert(0, "--")
+    return shlex.join([*context.command_path.split(), *options, *arguments])
 
 
 def say_error(message: str, hint: str | None) -> None:

@@ -6,7 +6,6 @@ Values are found when the shell asks; suggestions refuse nothing.
 from __future__ import annotations
 
 import inspect
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ import typer
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
+from gravbench.cli.output import command_of
 from gravbench.cli.verbs import Verb
 from gravbench.options import ErrorLimit, Option, RunOptions, declared_options
 
@@ -71,7 +71,8 @@ def as_command(declared: type[Verb]) -> Callable[..., int]:
     A field `options: RunOptions` is every option of a run; one that the verb has itself is the verb's.
     """
     kinds = typing.get_type_hints(declared, include_extras=True)
-    own = {field.name: _field(field, kinds[field.name]) for field in fields(declared)}  # type: ignore[arg-type]
+    own = {field.name: _field(field, kinds[field.name]) for field in fields(declared)}
+    del own["command"]
     taken = {}
     if own.pop("options", None) is not None:
         taken = {
@@ -80,13 +81,14 @@ def as_command(declared: type[Verb]) -> Callable[..., int]:
             if (declared.alone or not option.alone) and name not in own
         }
 
-    def command(**given: Any) -> int:
+    def command(context: typer.Context, **given: Any) -> int:
         if taken:
             given["options"] = run_options(**{name: given.pop(name) for name in taken})
         module, _, function = declared.body.partition(":")
-        code: int = getattr(import_module(f"gravbench.cli.{module}"), function)(declared(**given))
-        return code
+        body: Callable[[Verb], int] = getattr(import_module(f"gravbench.cli.{module}"), function)
+        return body(declared(**given, command=command_of(context)))
 
+    own["context"] = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [*taken.values(), *own.values()]
     command.__name__, command.__doc__ = declared.__name__.lower(), declared.__doc__
     command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}
@@ -108,7 +110,7 @@ def run_options(**asked: Any) -> RunOptions:
     from gravbench.runner.samples import check_drift
 
     given = {name: value for name, value in asked.items() if value is not None}
-    options = RunOptions(**given, argv=("gravbench", *sys.argv[1:]))
+    options = RunOptions(**given)
     check_layout(options.layout)
     check_drift(options.allow_drift)
     return options

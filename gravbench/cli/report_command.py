@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -94,7 +92,7 @@ def report(given: Report) -> int:
         data=given.data,
         resamples=given.resamples,
         seed=given.seed,
-        argv=("gravbench", *sys.argv[1:]),
+        command=given.command,
     )
     _tell(document, written, as_json=given.json)
     return 0
@@ -116,7 +114,7 @@ def write_report(
     forward_cost: Path | None = None,
     data: Path | None = None,
     arms: Sequence[tuple[str, str]] | None = None,
-    argv: tuple[str, ...] = (),
+    command: str = "",
 ) -> tuple[ReportDocument, list[Path]]:
     """The document, and the files written of it: the page `out`, or what `publish` puts under `root`.
 
@@ -135,8 +133,7 @@ def write_report(
         inputs = _inputs_of_runs(paths, options, referee=referee, reference=reference)
     if not images:
         inputs = [replace(given, sources=without_pictures(given.sources)) for given in inputs]
-    commands = (shlex.join(argv),) if argv else ()
-    document = build_document(inputs, title=title, commands=commands, arms=arms)
+    document = build_document(inputs, title=title, commands=(command,) if command else (), arms=arms)
     written = []
     if publish is not None:
         folder = published_folder(document, publish)

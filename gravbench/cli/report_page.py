@@ -22,7 +22,7 @@ def write_page(
     runs: tuple[Path, ...],
     out: Path,
     *,
-    argv: tuple[str, ...],
+    command: str,
     seed: int,
     say: bool,
     resamples: int = RESAMPLES,
@@ -43,7 +43,7 @@ def write_page(
         forward_cost=forward_cost,
         data=data,
         arms=arms,
-        argv=argv,
+        command=command,
     )
     if say:
         print_line(f"written: {out} ({out.stat().st_size:,} bytes)")

@@ -51,7 +51,7 @@ def run_suite(given: Run) -> int:
     _tell(given, outcome, lambda: summary_json(summary), lambda: summary_parts(summary))
     if given.report is not None:
         say = not (given.json or given.quiet)
-        write_page((outcome.run_dir,), given.report, argv=asked.argv, seed=asked.seed, say=say)
+        write_page((outcome.run_dir,), given.report, command=given.command, seed=asked.seed, say=say)
     return exit_code(outcome, asked)
 
 

@@ -14,9 +14,12 @@ import typer
 from gravbench.options import RunOptions
 
 
+@dataclass(frozen=True, kw_only=True)
 class Verb:
     """Base of declarations. Fields are parameters, the docstring is the help, `body` takes what was given."""
 
+    command: str = ""
+    """The command that gave the others, as a shell takes it; empty where no command did. No parameter."""
     body: ClassVar[str]
     """`module:function` in this package; the function returns the exit code."""
     alone: ClassVar[bool]

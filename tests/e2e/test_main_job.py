@@ -132,7 +132,7 @@ def test_interrupt_exits_130_with_the_command_that_continues() -> None:
     worker.send_signal(signal.SIGINT)
     _, stderr = worker.communicate()
     assert worker.returncode == 130
-    assert b"continue with: gravbench run --suite smoke --backend toy --suite crops-mini --out r" in stderr
+    assert b"continue with: gravbench run --suite crops-mini --backend toy --out r" in stderr
     assert b"Traceback" not in stderr
     assert json.loads(Path("r/state.json").read_text())["phase"] == "interrupted"
 

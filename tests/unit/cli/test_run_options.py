@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_support import run_identity
 
-from gravbench.cli import app, run_command
+from gravbench.cli import app, compare_command, report_command, run_command
 from gravbench.cli.app import build_app
 from gravbench.cli.verbs import Run, Sweep
+from gravbench.cli.verdict_verbs import Compare, Report
 from gravbench.options import (
     MAX_SEED,
     ErrorLimit,
@@ -36,7 +37,7 @@ def offered(verb: str) -> dict[str, tuple[object, ...]]:
 
 
 def test_every_field_of_a_run_is_an_option() -> None:
-    wanted = set(RunOptions.model_fields) - {"runs_root", "argv"}
+    wanted = set(RunOptions.model_fields) - {"runs_root"}
     assert wanted == {name for name, _, _ in declared_options()}
     assert wanted | RUN_ALONE | {"json", "quiet"} == {*offered("run")} - {"help"}
 
@@ -61,7 +62,7 @@ def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptio
     caught: list[RunOptions] = []
 
     def body(given: Run | Sweep) -> int:
-        caught.append(given.options.but(argv=()))
+        caught.append(given.options)
         return 0
 
     monkeypatch.setattr(run_command, "run_suite", body)
@@ -117,3 +118,40 @@ def test_the_command_of_an_identity_asks_for_that_identity(layout: str | None, *
 @pytest.mark.parametrize("text", ["1%", "0.5%", "100%", "0", "12"])
 def test_an_error_limit_is_said_as_it_was_given(text: str) -> None:
     assert str(parse_error_limit(text)) == text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "a b", "c", "--out", "r.html", "--no-images", "--seed", "3"],
+        ["report", "--markdown", "m.md", "--", "-run"],
+        ["compare", "a", "--by", "language", "--by", "layout", "--force"],
+    ],
+)
+def test_the_command_of_a_verb_asks_for_the_same(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    caught: list[Report | Compare] = []
+
+    def body(given: Report | Compare) -> int:
+        caught.append(given)
+        return 0
+
+    monkeypatch.setattr(report_command, "report", body)
+    monkeypatch.setattr(compare_command, "compare", body)
+    assert app.run_command_line(["--debug", *words]) == 0
+    assert app.run_command_line(shlex.split(caught[0].command)[1:]) == 0
+    assert caught[0] == caught[1]
+    assert caught[0].command.startswith(f"gravbench {words[0]} --")
+
+
+def test_an_interrupted_verb_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body(_given: Run | Report) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command, "run_suite", body)
+    monkeypatch.setattr(report_command, "report", body)
+    assert app.run_command_line(["run", "--fresh", "--suite", "s", "--out", "--fresh"]) == 130
+    assert "hint: continue with: gravbench run --suite s --out --fresh\n" in capsys.readouterr().err
+    assert app.run_command_line(["report", "run", "--out", "r.html"]) == 130
+    assert "hint: repeat with: gravbench report --out r.html run\n" in capsys.readouterr().err
