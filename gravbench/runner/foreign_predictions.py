@@ -218,9 +218,11 @@ def _by_name(samples: Sequence[str]) -> dict[str, str]:
 
 
 def _sample_of(stem: str, wanted: Mapping[str, str]) -> str | None:
-    """The sample of a file's stem; the image's ending may be left on, or a page number 0 put on."""
+    """The sample of a file's stem; the image's ending may be left on, or the page's number from 0 put on."""
     alone = stem.rpartition(SLASH)[2]
-    names = (stem, PurePosixPath(stem).stem, re.sub(r"(_page)?_0$", "", stem), re.sub(r"_pg\d+$", "", alone))
+    numbered = re.sub(r"(_page)?_(\d{1,6})$", lambda found: f"_pg{int(found[2]) + 1}", stem)
+    bare = (re.sub(r"(_page)?_0$", "", stem), re.sub(r"_pg\d+$", "", alone))
+    names = (stem, PurePosixPath(stem).stem, *bare, numbered)
     return next((wanted[name] for name in (*names, *(n.lower() for n in names)) if name in wanted), None)
 
 

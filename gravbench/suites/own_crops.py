@@ -84,7 +84,8 @@ class LeftOut:
 
     @property
     def line(self) -> str:
-        return printable(f"{self.where}: {self.what}: {self.why}")
+        why = self.why.removeprefix(f"{self.what}: ")
+        return printable(": ".join(dict.fromkeys((self.where, self.what, why))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

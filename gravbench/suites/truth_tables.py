@@ -87,7 +87,7 @@ def read_truth(truth: Path | None, images: Path | None, *, encoding: str) -> Tru
             raise UsageError("nothing to read", hint="Give --images DIR, --truth FILE, or both.")
         return _pairs(images, encoding)
     if truth.is_dir():
-        return _dataset(truth, encoding)
+        return _dataset(truth, images or truth, encoding)
     return _table_file(truth, images, encoding)
 
 
@@ -269,11 +269,14 @@ def _pair(images: Path, picture: Path, truth: Path, encoding: str) -> Row | Refu
     return Row(str(truth), {"image": picture.as_posix(), "text": text.strip("\n"), "task": task})
 
 
-def _dataset(folder: Path, encoding: str) -> TruthTable:
-    """A folder written by `datasets`: `save_to_disk`, Parquet files by split, or images with metadata.*."""
+def _dataset(folder: Path, images: Path, encoding: str) -> TruthTable:
+    """A folder written by `datasets`: `save_to_disk`, Parquet files by split, or images with metadata.*.
+
+    Paths that take the place of images are relative to `images`.
+    """
     for name in ("metadata.csv", "metadata.jsonl", "metadata.parquet"):
         if (folder / name).is_file():
-            return _table_file(contained_path(folder, name, where=str(folder)), folder, encoding)
+            return _table_file(contained_path(folder, name, where=str(folder)), images, encoding)
     files = [
         path
         for pattern in ("*.parquet", "*.arrow")
@@ -297,7 +300,7 @@ def _dataset(folder: Path, encoding: str) -> TruthTable:
         for place, name, path in places:
             yield from _parquet_rows(place, path.relative_to(folder).as_posix(), name)
 
-    return TruthTable(columns=tuple(columns | split), rows=rows(), images=folder)
+    return TruthTable(columns=tuple(columns | split), rows=rows(), images=images)
 
 
 def _split_of(path: Path, folder: Path) -> str | None:

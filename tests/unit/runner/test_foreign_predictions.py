@@ -66,6 +66,20 @@ def test_each_tree_is_named_and_every_page_found(tmp_path: Path, kind: str) -> N
     assert found.caution is None
 
 
+def test_pages_of_a_pdf_counted_from_0_are_found(tmp_path: Path) -> None:
+    samples = ("doc_pg1", "doc_pg2", "one", "scan_1")
+    files = {"doc/doc_page_0_nohf.md": "a", "doc/doc_page_1_nohf.md": "b", "one/one_page_0_nohf.md": "c",
+             "scan_1/scan_1_nohf.md": "d"}  # fmt: skip
+    assert texts(read_predictions(write(tmp_path / "dots", files), samples)) == dict(
+        zip(samples, "abcd", strict=True)
+    )
+    files = {"doc_0.md": "a", "doc_0_res.json": "", "doc_1.md": "b", "doc_1_res.json": ""}
+    assert texts(read_predictions(write(tmp_path / "paddle", files), samples[:2])) == {
+        "doc_pg1": "a",
+        "doc_pg2": "b",
+    }
+
+
 def test_olmocr_bench_names_give_their_page(tmp_path: Path) -> None:
     found = read_predictions(write(tmp_path, {"a/page_1_pg1_repeat1.md": "x"}), PAGES)
     assert (found.kind[:6], texts(found)) == ("olmOCR", {"page_1": "x"})

@@ -267,6 +267,14 @@ def test_parquet_with_images_inside_and_a_datasets_folder_give_the_same_suite(tm
     assert [sample.task for sample in first] == ["text", "table"]
 
 
+def test_paths_of_a_datasets_folder_may_lead_into_another(tmp_path: Path) -> None:
+    picture(tmp_path / "pictures" / "a.png", (8, 8))
+    (tmp_path / "told").mkdir()
+    (tmp_path / "told" / "metadata.jsonl").write_text('{"file_name": "a.png", "text": "x"}\n')
+    table = read_truth(tmp_path / "told", tmp_path / "pictures", encoding="utf-8")
+    assert make_suite(table, Making(name="own", out=tmp_path / "out")).samples == 1
+
+
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
