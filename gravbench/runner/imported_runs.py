@@ -26,7 +26,7 @@ from gravbench.runner.run import suite_fields, write_results
 from gravbench.runner.samples import data_document
 from gravbench.scorers.contract import Sample
 from gravbench.scorers.scoring import open_scorers
-from gravbench.store.files import RunLock, make_folder, refuse_file, write_atomic
+from gravbench.store.files import RunLock, make_folder, read_records, refuse_file, write_atomic
 from gravbench.store.rundir import RunDirectory, finished_pairs
 from gravbench.store.schema import (
     GenError,
@@ -130,9 +130,8 @@ def import_arm(
             for entry in manifest.plan
             if entry.arm == arm
         ]
-        shard = manifest.arms.index(arm)
         make_folder(out / "gen")
-        write_atomic(out / "gen" / f"{shard:03}.jsonl", b"".join(record_bytes(r) + b"\n" for r in records))
+        write_atomic(_shard(out / "gen", arm), b"".join(record_bytes(r) + b"\n" for r in records))
         run.create(manifest)  # after the records: a reader never finds an arm that has none
         pairs = finished_pairs(run, manifest)
         summary = write_results(
@@ -147,6 +146,13 @@ def import_arm(
         absent=_absent(found),
         summary=summary,
     )
+
+
+def _shard(folder: Path, arm: str) -> Path:
+    """The file that holds an arm's records, or would be the next one."""
+    shards = sorted(folder.glob("*.jsonl"))
+    own = (path for path in shards if any(r.arm == arm for r in read_records(path, GenRecord)))
+    return next(own, folder / f"{len(shards):03}.jsonl")
 
 
 def _check_arm(arm: str) -> None:
@@ -188,7 +194,7 @@ def _manifest(
             raise UsageError(
                 f"{run.path}: holds a run that was decoded, not an import", hint="Choose a new --out."
             )
-        imports = dict(stored)
+        imports = {name: stored[name] for name in before.arms}  # as they came: JSON on disk is sorted
         own = imports.get(arm)
         if isinstance(own, dict) and own.get("digest") != note["digest"]:
             raise UsageError(

@@ -116,6 +116,20 @@ def test_two_imports_make_two_arms_of_one_comparison(
     assert "AR against AR" not in said
 
 
+def test_arms_stay_in_the_order_they_came_and_one_brought_again_replaces_no_other(
+    suite: Path, tmp_path: Path
+) -> None:
+    run, names = tmp_path / "run", ("zeta", "mid", "alpha")
+    for name in (*names, "mid"):
+        given = lines(tmp_path / f"{name}.jsonl", {n: f"{t} by {name}" for n, t in TRUTHS.items()})
+        assert brought(suite, given, name, run) == 0
+        assert RunDirectory(run).manifest().arms == names[: len(RunDirectory(run).manifest().arms)]
+    found = summary_of(run)["strategies"]
+    assert (found["mid"]["base"], found["alpha"]["base"]) == ("zeta", "zeta")
+    texts = {(record.arm, record.text) for record in RunDirectory(run).generations()}
+    assert texts == {(name, f"{t} by {name}") for name in names for t in TRUTHS.values()}
+
+
 def test_what_an_import_lacks_is_absent_with_its_reason_and_nowhere_zero(suite: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert brought(suite, lines(tmp_path / "a.jsonl", TRUTHS), "alpha", run) == 0
