@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -174,15 +175,17 @@ def cpu() -> dict[str, JsonValue]:
 
 
 def git_state(folder: Path) -> dict[str, JsonValue] | None:
-    """Commit and dirty-diff hash of the checkout the package runs from; `None` for an installed package."""
+    """Commit, its date and dirty-diff hash of the checkout the package runs from; `None` where installed."""
     if not (folder.parent / ".git").exists():
         return None
     commit = _git(folder, "rev-parse", "HEAD")
+    dated = _git(folder, "rev-list", "--max-count=1", "--timestamp", "HEAD")
     difference = _git(folder, "diff", "HEAD")
-    if commit is None or difference is None:
+    if commit is None or dated is None or difference is None:
         return None
     dirty = hashlib.sha256(difference.encode("utf-8")).hexdigest()[:16] if difference else None
-    return {"commit": commit.strip(), "dirty_diff_sha": dirty}
+    committed = datetime.fromtimestamp(int(dated.split()[0]), UTC).isoformat(timespec="seconds")
+    return {"commit": commit.strip(), "committed_utc": committed, "dirty_diff_sha": dirty}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -29,6 +29,7 @@ from gravbench.cli.verdict_verbs import Report
 from gravbench.errors import DataError, UsageError, shortened
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
+from gravbench.gate.verdict import GateReport
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
 from gravbench.reporting.gallery import SampleSource, without_pictures
@@ -55,8 +56,15 @@ def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) ->
     if reference is None and problems:
         return GatePart(reference=f"{ROOT}/{suite}", outcome=None, problems=tuple(problems[:SHOWN_PROBLEMS]))
     report = judge_candidate(run, loaded, policy_of, referee=setup.referee, tau=setup.tau)
+    return part_of(
+        report, reference=f"{ROOT}/{suite}" if reference is None else str(reference), said=run.notes
+    )
+
+
+def part_of(report: GateReport, *, reference: str, said: Sequence[str] = ()) -> GatePart:
+    """A gate's report as a page has it, without the notices that are `said` elsewhere."""
     return GatePart(
-        reference=f"{ROOT}/{suite}" if reference is None else str(reference),
+        reference=reference,
         outcome=report.outcome,
         rows=tuple(
             GateRow(
@@ -70,12 +78,18 @@ def gate_part(run: LoadedRun, *, reference: Path | None, setup: RefereeSetup) ->
             for v in report.verdicts
         ),
         problems=report.problems,
-        notices=tuple(notice for notice in report.notices if notice not in run.notes),
+        notices=tuple(notice for notice in report.notices if notice not in said),
     )
 
 
 def report(given: Report) -> int:
     """Write the page (and the published folder); 0 whatever it shows."""
+    if given.history is not None:
+        from gravbench.cli.history_command import write_history
+
+        return write_history(given, given.history)
+    if not given.runs:
+        raise UsageError("report: no run given", hint="gravbench report RUN --out report.html")
     if given.out is None and given.publish is None and given.markdown is None:
         raise UsageError("nowhere to write the report", hint="gravbench report RUN --out report.html")
     document, written = write_report(

@@ -167,13 +167,22 @@ class Report(Verb, body="report_command:report"):
     """Write one self-contained HTML file: verdict, curves, a gallery of samples, how it was measured."""
 
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="RUN...",
             help="Run folders, or results of omnidoc; later ones are held against the first.",
+            show_default=False,
         ),
-    ]
+    ] = None
     out: Annotated[Path | None, typer.Option(help="HTML file to write.", show_default=False)] = None
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Instead: the runs of one suite below DIR over commits, with the gate's verdicts.",
+            show_default=False,
+        ),
+    ] = None
     publish: Annotated[
         str | None,
         typer.Option(

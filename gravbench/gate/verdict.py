@@ -13,8 +13,9 @@ from pydantic import ConfigDict, Field
 
 from gravbench.analysis.bootstrap import DetectableEffect
 from gravbench.analysis.loaded import RunData
-from gravbench.errors import GravbenchError, NotComparableError, VerificationError
+from gravbench.errors import DataError, GravbenchError, NotComparableError, VerificationError
 from gravbench.records import Record
+from gravbench.store.files import parse_record, read_bytes
 
 Status = Literal["pass", "inconclusive", "warn", "missing", "fail", "off"]
 """`warn` is a failed advisory rule; `inconclusive` passes with a notice; `missing` could not be judged."""
@@ -284,6 +285,61 @@ def _case(suite: ET.Element, report: GateReport, verdict: Verdict) -> None:
         ET.SubElement(case, "skipped", message=text)
     else:
         ET.SubElement(case, "system-out").text = f"{verdict.status}: {text}"
+
+
+def read_report(path: Path) -> GateReport | None:
+    """What a gate wrote to a file: its JSON document, or its JUnit file, which names no run and no reference.
+
+    `None` for a file of something else; `DataError` for one that is damaged.
+    """
+    data = read_bytes(path)
+    if b"gravbench.verdict/" in data:
+        return parse_record(data, GateReport, where=str(path))
+    if b'name="gravbench gate ' not in data:
+        return None
+    try:
+        suite = ET.fromstring(data).find("testsuite")
+    except ET.ParseError as fault:
+        raise DataError(f"{path}: {fault}", hint="Run the gate again with --junit.") from fault
+    if suite is None:
+        raise DataError(f"{path}: no testsuite in it", hint="Run the gate again with --junit.")
+    cases = suite.findall("testcase")
+    problems = [error.text or "" for case in cases for error in case.findall("error") if _whole(case)]
+    verdicts = tuple(_verdict(case) for case in cases if not _whole(case))
+    outcome, exit_code = outcome_of(verdicts, problems)
+    return GateReport(
+        mode="candidate",
+        suite=str(suite.get("name")).removeprefix("gravbench gate "),
+        candidate=None,
+        reference="reference outputs that the JUnit file does not name",
+        outcome=outcome,
+        exit_code=exit_code,
+        verdicts=verdicts,
+        problems=tuple("\n".join(problems).splitlines()),
+    )
+
+
+def _whole(case: ET.Element) -> bool:
+    return case.get("name") == "comparable"
+
+
+def _verdict(case: ET.Element) -> Verdict:
+    """The inverse of `_case`."""
+    numbers = {str(p.get("name")): float(str(p.get("value"))) for p in case.iter("property")}
+    told: dict[str, Status] = {"failure": "fail", "error": "missing", "skipped": "off"}
+    found = next(((told[node.tag], str(node.get("message"))) for node in case if node.tag in told), None)
+    if found is None:
+        word, _, text = (case.findtext("system-out") or "").partition(": ")
+        found = next((status for status in MARK if status == word), "pass"), text
+    return Verdict(
+        rule=str(case.get("name")),
+        arm=str(case.get("classname")).split(".", 2)[-1],
+        status=found[0],
+        observed=numbers.pop("observed", None),
+        limit=numbers.pop("limit", None),
+        explanation=found[1],
+        numbers=numbers,
+    )
 
 
 def _clean(text: str) -> str:

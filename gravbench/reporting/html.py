@@ -96,7 +96,43 @@ def render_report(document: ReportDocument) -> str:
     script += gallery
     packs = Packs()
     detailed = [a for a in charts.best_first(document) if a.arm.decode is not None][:DETAILED_ARMS]
-    environment = Environment(
+    best = next(iter(charts.best_first(document)), None)
+    speed = speed_charts.speed_charts(document, detailed)
+    lead = [chart for chart in speed[:1] if chart.svg and chart.key in speed_charts.CURVES]
+    body = (
+        page_environment()
+        .get_template("report.html.j2")
+        .render(
+            document=document,
+            style=style,
+            script=script,
+            policy=content_policy(style, script),
+            headline=headline(document),
+            unlike=unlike_runs(document),
+            gates=shown_gates(document),
+            verdicts=arm_verdicts(document),
+            conditions=[(run.name, conditions(run)) for run in document.runs],
+            measured_how=measured_how(document),
+            tables=_tables(document, detailed, best),
+            comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
+            difference_kinds=difference_kinds,
+            lead_charts=lead,
+            speed_charts=speed[len(lead) :],
+            IN_SHORT=IN_SHORT,
+            acceptance_charts=acceptance_charts.acceptance_charts(document),
+            quality_charts=acceptance_charts.quality_charts(document),
+            run_facts=[(run, run_tables(run)) for run in document.runs],
+            gallery=pack_gallery(document),
+            definitions=definitions(document),
+            packs=packs,
+        )
+    )
+    return _without_gaps(body)
+
+
+def page_environment() -> Environment:
+    """Templates that escape what they print and refuse undefined names."""
+    return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -104,40 +140,13 @@ def render_report(document: ReportDocument) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    best = next(iter(charts.best_first(document)), None)
-    speed = speed_charts.speed_charts(document, detailed)
-    lead = [chart for chart in speed[:1] if chart.svg and chart.key in speed_charts.CURVES]
-    body = environment.get_template("report.html.j2").render(
-        document=document,
-        style=style,
-        script=script,
-        policy=content_policy(style, script),
-        headline=headline(document),
-        unlike=unlike_runs(document),
-        gates=shown_gates(document),
-        verdicts=arm_verdicts(document),
-        conditions=[(run.name, conditions(run)) for run in document.runs],
-        measured_how=measured_how(document),
-        tables=_tables(document, detailed, best),
-        comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
-        difference_kinds=difference_kinds,
-        lead_charts=lead,
-        speed_charts=speed[len(lead) :],
-        IN_SHORT=IN_SHORT,
-        acceptance_charts=acceptance_charts.acceptance_charts(document),
-        quality_charts=acceptance_charts.quality_charts(document),
-        run_facts=[(run, run_tables(run)) for run in document.runs],
-        gallery=pack_gallery(document),
-        definitions=definitions(document),
-        packs=packs,
-    )
-    return _without_gaps(body)
 
 
-def content_policy(style: str, script: str) -> str:
-    """Nothing but this script, this stylesheet and pictures from data addresses."""
+def content_policy(style: str, script: str | None = None) -> str:
+    """Nothing but this script, if there is one, this stylesheet and pictures from data addresses."""
+    scripts = "" if script is None else f"script-src '{_hash(script)}'; "
     return (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; {scripts}"
         "base-uri 'none'; form-action 'none'"
     )
 

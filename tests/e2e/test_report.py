@@ -87,6 +87,46 @@ def test_a_report_holds_the_run_against_reference_outputs(runs: Path, tmp_path: 
     assert {"token_identity", "tau_round"} <= set(gate.xpath(".//tbody/tr/td[2]/text()"))
 
 
+def test_a_history_is_made_of_folders_published_documents_and_the_gate_beside_them(
+    runs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Three runs of one suite, one of them published; a broken and an unlike one are listed."""
+    below, out = tmp_path / "below", tmp_path / "history.html"
+    shutil.copytree(runs / "a", below / "first")
+    shutil.copytree(runs / "b", below / "second")
+    shutil.copytree(PUBLISHED[0].parent, below / "unlike")
+    (below / "broken").mkdir()
+    (below / "broken" / "manifest.json").write_text("{")
+    seed = [
+        "run",
+        "--suite",
+        "smoke",
+        "--backend",
+        "toy",
+        "--quiet",
+        "--seed",
+        "2",
+        "--out",
+        str(tmp_path / "c"),
+    ]
+    assert run_command_line(seed) == 0
+    publish = ["report", str(tmp_path / "c"), "--publish", "third", "--to", str(below), "--resamples", "200"]
+    assert run_command_line(publish) == 0
+    assert run_command_line(["gate", str(below / "first"), "--junit", str(below / "first-gate.xml")]) == 3
+    capfd.readouterr()
+    arguments = ["report", "--history", str(below), "--out", str(out), "--resamples", "200", "--json"]
+    assert run_command_line(arguments) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert "over 3 runs: " in told["claim"]
+    assert "Gate: 1 not comparable, 2 not gated." in told["claim"]
+    assert {one.partition(":")[0] for one in told["cautions"]} == {"broken", "unlike", "first"}
+    page = html.fromstring(out.read_text("utf-8"))
+    assert len(page.xpath("//figure//*[local-name() = 'svg']")) == 3
+    names = page.xpath("//table[caption = 'Every run, newest first']/tbody/tr/th/text()")
+    assert {name.partition(":")[0] for name in names[::2]} >= {"first", "second"}
+    assert len(names) == 6
+
+
 def test_publish_writes_a_folder_and_the_list(runs: Path, tmp_path: Path) -> None:
     root = tmp_path / "reports"
     arguments = ["report", str(runs / "a"), "--publish", "smoke-toy", "--to", str(root), "--resamples", "200"]
@@ -105,6 +145,10 @@ def test_publish_writes_a_folder_and_the_list(runs: Path, tmp_path: Path) -> Non
         (["{a}", "--publish", "../up"], 2, "--publish"),
         (["{a}", "--out", "/proc/nowhere/x.html"], 2, "not writable"),
         (["{a}", "--out", "x.html", "--reference", "nowhere"], 5, "no reference outputs here"),
+        (["--out", "x.html"], 2, "no run given"),
+        (["--history", "nowhere", "--out", "x.html"], 2, "no such folder"),
+        (["--history", "{a}"], 2, "nowhere to write the history"),
+        (["{a}", "--history", "{a}", "--out", "x.html"], 2, "has no place here"),
     ],
 )
 def test_wrong_use_is_one_line(

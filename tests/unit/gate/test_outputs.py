@@ -1,12 +1,15 @@
 """What other tools read of a gate: JUnit XML, step summary, annotations, exit codes."""
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gravbench.errors import DataError
 from gravbench.gate.verdict import (
+    MARK,
     MAX_ANNOTATIONS,
     GateReport,
     Status,
@@ -14,9 +17,11 @@ from gravbench.gate.verdict import (
     at_level,
     junit_xml,
     outcome_of,
+    read_report,
     step_summary,
     workflow_commands,
 )
+from gravbench.store.schema import canonical_json
 
 NASTY = "a <b> & \x00 \ud800 | `c` \u202e ]]> 100% done\r\n::error::x"
 
@@ -81,6 +86,27 @@ def test_junit_counts_and_carries_numbers() -> None:
     first = suite.find("testcase/properties/property[@name='observed']")
     assert first is not None
     assert first.get("value") == "1.0"
+
+
+def test_a_file_of_the_gate_is_read_back(tmp_path: Path) -> None:
+    """JSON whole; JUnit but for what it does not hold; a file of something else is none."""
+    whole = report(*(verdict(status, rule=f"r-{status}", text=f"is: {status}") for status in MARK))
+    path = tmp_path / "verdict.json"
+    path.write_bytes(canonical_json(whole.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    assert read_report(path) == whole
+    path.write_bytes(junit_xml(whole))
+    read = read_report(path)
+    assert read is not None
+    assert (read.verdicts, read.outcome, read.suite) == (whole.verdicts, whole.outcome, whole.suite)
+    path.write_bytes(junit_xml(report(problems=("one", "two"))))
+    read = read_report(path)
+    assert read is not None
+    assert (read.problems, read.outcome, read.verdicts) == (("one", "two"), "not-comparable", ())
+    path.write_bytes(b"{}")
+    assert read_report(path) is None
+    path.write_bytes(junit_xml(whole)[:-20])
+    with pytest.raises(DataError):
+        read_report(path)
 
 
 def test_junit_of_an_incomparable_run_is_an_error() -> None:
