@@ -66,7 +66,7 @@ def test_tables_of_several_attributes_are_one_csv_with_full_numbers(tmp_path: Pa
         tmp_path, PREDICTIONS, "--by", "language", "--by", "line", "--csv", str(tmp_path / "p.csv")
     )
     assert found.exit_code == 0
-    rows = list(csv.DictReader((tmp_path / "p-by.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((tmp_path / "p-by.csv").read_text(encoding="utf-8").splitlines()))
     values = {(r["of"], r["attribute"], r["value"], r["metric"]): (r["count"], r["mean"]) for r in rows}
     assert values["pages", "language", "english", "text edit"] == ("2", "0.5")
     assert values["pages", "language", "german", "TEDS"] == ("1", "")

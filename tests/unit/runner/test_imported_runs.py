@@ -78,8 +78,13 @@ def test_a_run_and_the_import_of_its_answers_agree_exactly(suite: Path, tmp_path
     assert (
         run_command_line(["export", str(back), "--format", "jsonl", "--out", str(tmp_path / "2.jsonl")]) == 0
     )
-    without = [{k: v for k, v in json.loads(line).items() if k != "times"} for line in answers.open()]
-    assert without == [json.loads(line) for line in (tmp_path / "2.jsonl").open()]
+    without = [
+        {k: v for k, v in json.loads(line).items() if k != "times"}
+        for line in answers.read_text(encoding="utf-8").splitlines()
+    ]
+    assert without == [
+        json.loads(line) for line in (tmp_path / "2.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def test_arms_of_one_run_have_as_many_repeats_and_a_lost_one_fails(

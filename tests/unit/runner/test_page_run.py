@@ -133,7 +133,9 @@ def test_bad_pages_fail_alone_and_score_worst(tmp_path: Path) -> None:
     assert outcome.too_many_errors
     scores = {
         s["sample_id"]: s["value"]
-        for s in map(orjson.loads, next((tmp_path / "r" / "score").glob("*/all.jsonl")).open("rb"))
+        for s in map(
+            orjson.loads, next((tmp_path / "r" / "score").glob("*/all.jsonl")).read_bytes().splitlines()
+        )
         if s["metric"] == "text_block_Edit_dist" and s["arm"] == "ar"
     }
     assert scores["missing"] == scores["torn"] == scores["off"] == scores["odd"] == 1.0

@@ -33,7 +33,7 @@ def scored(folder: Path, *more: str) -> int:
 def test_each_picture_has_the_boxes_that_its_score_counts(tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     assert scored(tmp_path, "--cdm-images", str(folder)) == 0
-    rows = list(csv.DictReader((folder / INDEX).open(encoding="utf-8")))
+    rows = list(csv.DictReader((folder / INDEX).read_text(encoding="utf-8").splitlines()))
     assert [row["file"] for row in rows] == sorted(path.name for path in folder.glob("*.png"))
     assert [float(row["CDM"]) for row in rows] == [0.0, 0.8, 1.0]
     for row in rows:
