@@ -211,8 +211,7 @@ class _Requests:
     def __call__(self, name: str) -> Request:
         sample, piece = self._pieces[name]
         place = self._crops / "region.png"
-        if isinstance(sample, PageSample):
-            assert self._suite.pages is not None
+        if self._suite.pages is not None and piece.polygon:
             region = Region(region_id=piece.region_id, label=piece.label, polygon=piece.polygon)
             cut = cut_region(open_page(sample), region, grid=self._suite.pages.crop_grid)
             cut.save(place, format="PNG")

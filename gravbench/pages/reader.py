@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -34,7 +35,20 @@ FLAT = 1e-9
 _CORRECT_POLYGON = "Correct the polygon, or the page's width and height."
 
 
-def open_page(page: PageSample) -> Image.Image:
+class Pictured(Protocol):
+    """What has an image: a page, or a crop."""
+
+    @property
+    def image_name(self) -> str: ...
+    @property
+    def image_path(self) -> str | None: ...
+    @property
+    def fault(self) -> str | None: ...
+    @property
+    def annotated(self) -> tuple[float, float] | None: ...
+
+
+def open_page(page: Pictured) -> Image.Image:
     """A page's image as its annotation sees it; `DataError` with the reason where it has none."""
     if page.fault is not None or page.image_path is None:
         raise DataError(page.fault or f"{page.image_name}: no image")

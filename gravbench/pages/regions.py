@@ -104,6 +104,11 @@ class PageSample:
         return "\n\n".join(region.content for region in regions if region.content)
 
     @property
+    def page(self) -> str:
+        """Name of the page that it is of: its own."""
+        return self.image_name
+
+    @property
     def annotated(self) -> tuple[float, float] | None:
         """Width and height that the annotation states, in pixels."""
         return annotated_size(self.entry)

@@ -43,10 +43,6 @@ class OpenedSuite:
     """All crops cut from those pages, for a `page-crops` suite."""
 
     @property
-    def page_samples(self) -> tuple[PageSample, ...]:
-        return tuple(sample for sample in self.samples if isinstance(sample, PageSample))
-
-    @property
     def data_label(self) -> str | None:
         """What the page data may be called, with the number of pages taken from it."""
         if self.pages is None:
@@ -64,16 +60,14 @@ class OpenedSuite:
     @property
     def pages_taken(self) -> int:
         """Pages read, or pages that the run's crops are cut from."""
-        if self.crops is None:
-            return len(self.page_samples)
-        return len({sample.attributes.get("page") for sample in self.samples})
+        return len({sample.page for sample in self.samples if sample.page is not None})
 
     @property
     def selected(self) -> bool:
         """Whether `--limit` or `--pages` left out some of the page data."""
         if self.crops is not None:
             return len(self.samples) < len(self.crops.samples)
-        return self.pages is not None and len(self.page_samples) < len(self.pages.samples)
+        return self.pages is not None and self.pages_taken < len(self.pages.samples)
 
 
 def data_folder(suite: Suite, *, data: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -134,12 +128,9 @@ def open_folder(
         stratify=selection.stratify,
         seed=selection.seed,
     )
-    return OpenedSuite(suite=suite, samples=_digested(chosen), pages=page_data, crops=crops)
-
-
-def _digested(samples: Sequence[AnySample]) -> tuple[AnySample, ...]:
-    """Only the chosen pages have their images read."""
-    return tuple(digest_images([s])[0] if isinstance(s, PageSample) else s for s in samples)
+    read = {} if page_data is None else page_data.read([sample.sample_id for sample in chosen])
+    samples = tuple(read.get(sample.sample_id, sample) for sample in chosen)
+    return OpenedSuite(suite=suite, samples=samples, pages=page_data, crops=crops)
 
 
 def _given(data: Path, pages: PageSet) -> Path:

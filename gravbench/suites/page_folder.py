@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -60,6 +60,12 @@ class PageData:
     entries: int
     """Pages in the annotation file."""
     name: CopyName
+
+    def read(self, sample_ids: Collection[str]) -> dict[str, PageSample]:
+        """Those of these pages that are here, by id, with their images read (`digest_images`)."""
+        wanted = set(sample_ids)
+        chosen = [sample for sample in self.samples if sample.sample_id in wanted]
+        return {sample.sample_id: sample for sample in digest_images(chosen)}
 
 
 def read_page_folder(pages: PageSet, folder: Path, *, allow_drift: bool = False) -> PageData:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
@@ -51,6 +51,17 @@ class Sample(Record):
     def content(self) -> str:
         """The truth as a person reads it."""
         return self.reference
+
+    @property
+    def page(self) -> str | None:
+        """Name of the page that it was cut from; `None` for a crop of its own."""
+        name = self.attributes.get("page")
+        return None if name is None else str(name)
+
+    @property
+    def image_name(self) -> str:
+        """Base name of the image."""
+        return PurePath(self.image_path).name
 
     @property
     def annotated(self) -> None:
