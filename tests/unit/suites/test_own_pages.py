@@ -138,7 +138,8 @@ def test_a_pdf_is_rendered_page_by_page_and_its_resolution_recorded(tmp_path: Pa
     first, second = samples(made(tmp_path, dpi=144), tmp_path)
     assert (first.sample_id, second.sample_id) == ("paper_pg1", "paper_pg2")
     assert second.attributes == {"pdf": "paper.pdf", "pdf_page": 2, "dpi": 144}
-    assert Image.open(str(second.image_path)).size == (288, 288)
+    with Image.open(str(second.image_path)) as picture:
+        assert picture.size == (288, 288)
 
 
 def test_the_pages_run_by_a_layout_and_not_by_regions_they_lack(
