@@ -172,7 +172,7 @@ def _best_heading(
         lines = sorted(number for number in table.header_rows if number < r)
         before = [table.data[number][c] for number in lines]
     else:
-        lines = sorted(number for number in table.header_cols if 0 <= number < c)
+        lines = sorted(number for number in table.header_cols if number < c)
         before = [table.data[r][number] for number in lines]
     compare.spend(len(table.header_rows) if top else len(table.header_cols))
     best = max(best, compare.best(expected, (text for text in before if text.strip())), key=_ratio)

@@ -153,7 +153,8 @@ def markdown_tables(raw: str) -> list[Table]:
 def html_tables(raw: str) -> list[Table]:
     """HTML tables in document order, nested ones too.
 
-    Raises PageError for a span that is not an integer, as the official program throws there.
+    Raises PageError where the official program throws: for a span that is not an integer, or one that leads
+    out of the table on the left.
     """
     if not has_tables(raw):
         return []
@@ -296,12 +297,19 @@ class _Reader:
                     table.row_headers[number].append((0, text))
 
     def _add_columns(self, rows: list[list[str]]) -> None:
-        """Cells of header columns head their rows, header rows included."""
+        """Cells of header columns head their rows, header rows included.
+
+        A negative colspan can leave a heading in front of the table: such a column counts from a row's end, and
+        the official program throws where the row is shorter.
+        """
         table = self._table
         texts = {number: {text for _, text in found} for number, found in table.row_headers.items()}
         width = len(table.data[0])
-        for column in sorted(column for column in table.header_cols if 0 <= column < width):
+        for column in sorted(column for column in table.header_cols if column < width):
             for number, row in enumerate(rows):
+                if column < -len(row):
+                    detail = f"a heading stands in column {column}, and row {number} has {len(row)} cells"
+                    raise PageError("IndexError", detail)
                 if column < len(row) and row[column].strip():
                     known = texts.setdefault(number, set())
                     if row[column] not in known:

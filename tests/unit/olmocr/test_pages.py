@@ -55,6 +55,13 @@ def test_a_span_that_is_no_integer_stops_the_release_and_counts_one_in_the_newer
     assert _run(page, Rules.MAIN, type="table", cell="c", top_heading="a").passed
 
 
+def test_a_heading_in_front_of_the_table_counts_from_the_end_of_a_row_or_stops_the_release() -> None:
+    page = '<table><tr><td colspan="-1">a</td><th>b</th></tr><tr><td>c</td><td>d</td></tr>%s</table>'
+    assert _run(page % "", type="table", cell="c", left_heading="d").passed
+    with pytest.raises(PageError, match="IndexError: a heading stands in column -1, and row 2 has 0 cells"):
+        _run(page % "<tr></tr>", type="table", cell="c")
+
+
 def test_a_relation_at_the_edge_holds_in_the_release_and_fails_in_the_newer_state() -> None:
     page = "| a | b |\n|---|---|\n| 1 | 2 |"
     assert _run(page, type="table", cell="a", up="anything").passed
