@@ -63,9 +63,9 @@ def olmocr(
 ) -> None:
     """Score folders of Markdown files by the official olmOCR-Bench rules."""
     from gravbench.cli.output import print_json, write_output
+    from gravbench.olmocr.document import ScoreOptions, encode, run_scoring
+    from gravbench.olmocr.page import Rules
     from gravbench.olmocr.rendering import default_cache_file
-    from gravbench.olmocr.rules import Rules
-    from gravbench.olmocr.scored_folders import ScoreOptions, encode, run_scoring
     from gravbench.processes import usable_cpus
 
     if out is not None:

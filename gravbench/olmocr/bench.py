@@ -11,8 +11,8 @@ from typing import Any
 
 from gravbench.errors import DataError
 from gravbench.imaging import is_within
+from gravbench.olmocr.page import Rules, TestRecordError
 from gravbench.olmocr.records import BaselineTest, Test, read_test
-from gravbench.olmocr.rules import Rules, TestRecordError
 
 BASELINE = "baseline"
 """Category of the automatic tests."""

@@ -1,19 +1,29 @@
-"""What a scoring leaves behind: one JSON document, frozen, every number with what it was made from."""
+"""A whole scoring: data folder and prediction folders in, one JSON document out."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from gravbench.errors import UsageError
+from gravbench.olmocr.bench import Bench, candidate_folders, read_bench, read_candidate
+from gravbench.olmocr.math_tests import Equations
+from gravbench.olmocr.page import Rules, UnscoredError, library_versions
+from gravbench.olmocr.renderers import open_renderer
+from gravbench.olmocr.rendering import Renderer
 from gravbench.olmocr.scoring import (
     ROUNDS,
     Evaluation,
     Interval,
     Outcome,
     PageCounts,
+    Scorer,
     mean_of_rates,
     official_interval,
     page_interval,
@@ -150,9 +160,8 @@ def signature(rules: str, renderer: str, versions: Mapping[str, str], *, baselin
     """Every choice that can move a number, in fixed order."""
     libraries = ",".join(f"{name}-{version}" for name, version in sorted(versions.items()))
     tests = "all" if baseline else "no-baseline"
-    interval = f"bootstrap-{ROUNDS}-seed{seed}"
-    made = f"rules:{rules}|math:{renderer}|libs:{libraries}|tests:{tests}|ci:{interval}"
-    return f"olmocr-bench|{made}|v:{SCORER_VERSION}"
+    made = f"rules:{rules}|math:{renderer}|libs:{libraries}|tests:{tests}"
+    return f"olmocr-bench|{made}|ci:bootstrap-{ROUNDS}-seed{seed}|v:{SCORER_VERSION}"
 
 
 def _rates(categories: Mapping[str, tuple[int, int]]) -> dict[str, Rate]:
@@ -205,11 +214,10 @@ def official_numbers(evaluation: Evaluation, *, seed: int) -> Official:
 
 def page_counts(evaluation: Evaluation) -> PageCounts:
     """Tests passed and scored by PDF and category, in the bench's orders."""
-    names = list(evaluation.bench.categories)
     pdfs = sorted({outcome.booked.test.pdf for outcome in evaluation.outcomes})
     rows = {name: number for number, name in enumerate(pdfs)}
-    columns = {name: number for number, name in enumerate(names)}
-    passed, scored = np.zeros((2, len(pdfs), len(names)))
+    columns = {name: number for number, name in enumerate(evaluation.bench.categories)}
+    passed, scored = np.zeros((2, len(rows), len(columns)))
     for outcome in evaluation.outcomes:
         if outcome.unscored is None:
             place = rows[outcome.booked.test.pdf], columns[outcome.booked.category]
@@ -302,12 +310,10 @@ def candidate_result(evaluation: Evaluation, *, seed: int) -> CandidateResult:
 
 def differences(evaluations: Sequence[Evaluation], *, seed: int) -> list[Difference]:
     """Every candidate against the first, with errors counted as failed."""
-    if not evaluations:
-        return []
-    first = evaluations[0]
+    first, *others = evaluations
     before = mean_of_rates(first.categories(official=False))
     found = []
-    for other in evaluations[1:]:
+    for other in others:
         after = mean_of_rates(other.categories(official=False))
         if before is None or after is None:
             continue
@@ -315,3 +321,80 @@ def differences(evaluations: Sequence[Evaluation], *, seed: int) -> list[Differe
         names = first.candidate.name, other.candidate.name
         found.append(Difference(first=names[0], second=names[1], overall=after - before, interval=interval))
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """`predictions` empty: every folder beside `pdfs/`. `cache` None: renderings are not kept.
+
+    `jobs`: processes at most. Formulas in Chromium go with one: the browser is several by itself.
+    """
+
+    data: Path
+    predictions: tuple[Path, ...] = ()
+    rules: Rules = Rules.RELEASE
+    chromium: bool = False
+    skip_baseline: bool = False
+    seed: int = 0
+    cache: Path | None = None
+    jobs: int = 1
+
+
+def without_baseline(bench: Bench) -> Bench:
+    """The bench less every test of type baseline, wherever it stands."""
+    kept = tuple(booked for booked in bench.tests if booked.test.type != "baseline")
+    if not kept:
+        raise UsageError("--skip-baseline: no other test is left", hint="Leave the option out.")
+    return Bench(bench.name, kept, bench.pdfs, bench.rules, bench.pages_counted)
+
+
+def run_scoring(options: ScoreOptions) -> Document:
+    """Score all candidates; the first is the one that the others are compared with."""
+    with closing(open_renderer(chromium=options.chromium, cache=options.cache)) as renderer:
+        return score_bench(options, renderer)
+
+
+def score_bench(options: ScoreOptions, renderer: Renderer) -> Document:
+    """The same with a renderer of the caller, which stays open; further jobs begin with one as it is now."""
+    bench = read_bench(options.data, options.rules)
+    if options.skip_baseline:
+        bench = without_baseline(bench)
+    candidates = [read_candidate(folder) for folder in options.predictions or candidate_folders(options.data)]
+    if not candidates:
+        raise UsageError(
+            f"--data {options.data}: no folder of predictions beside pdfs/", hint="Give --predictions DIR."
+        )
+    if len({candidate.name for candidate in candidates}) < len(candidates):
+        raise UsageError(
+            "--predictions: two folders have the same name",
+            hint="The folder's name is the candidate's; rename one.",
+        )
+    scorer = Scorer(bench, candidates, Equations(renderer, options.rules))
+    return _document(scorer.score(jobs=1 if options.chromium else options.jobs), renderer, options)
+
+
+def _document(evaluations: Sequence[Evaluation], renderer: Renderer, options: ScoreOptions) -> Document:
+    bench = evaluations[0].bench
+    versions = library_versions()
+    try:
+        rendered_by = renderer.signature
+    except UnscoredError as error:
+        rendered_by = f"none ({error})"
+    return Document(
+        schema_version=SCHEMA,
+        label=bench.label,
+        signature=signature(
+            options.rules.value, rendered_by, versions, baseline=not options.skip_baseline, seed=options.seed
+        ),
+        tools={**versions, "math": rendered_by},
+        pages_counted=bench.pages_counted,
+        categories=bench.categories,
+        seed=options.seed,
+        candidates=[candidate_result(evaluation, seed=options.seed) for evaluation in evaluations],
+        differences=differences(evaluations, seed=options.seed),
+    )
+
+
+def encode(document: Document) -> bytes:
+    """The document as it is written: keys in order, one final line end."""
+    return document.model_dump_json(indent=1).encode() + b"\n"

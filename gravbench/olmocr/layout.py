@@ -17,7 +17,7 @@ from importlib.resources import files
 
 from lxml.etree import _Element
 
-from gravbench.olmocr.rules import OverLimitError
+from gravbench.olmocr.page import OverLimitError
 
 BASE_FONT_PX = 29.04
 """24 px of the official container times KaTeX's 1.21."""

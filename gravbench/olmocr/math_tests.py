@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz
 
-from gravbench.olmocr.page import PageText
+from gravbench.olmocr.page import OverLimitError, PageText, Rules, UnscoredError, Verdict, shorten
 from gravbench.olmocr.records import MathTest
 from gravbench.olmocr.rendering import ZERO_WIDTH, Rejected, Rendered, Renderer, Rendering
-from gravbench.olmocr.rules import OverLimitError, Rules, UnscoredError, Verdict, shorten
 
 TOLERANCE_PX = 5.0
 MAX_SYMBOLS = 3_000

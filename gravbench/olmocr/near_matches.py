@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gravbench.olmocr.rules import OverLimitError
+from gravbench.olmocr.page import OverLimitError
 
 MAX_STEPS = 5_000_000
 """Cells of the alignment tables filled, or candidates moved, for one search."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gravbench.olmocr.bench import PUBLIC_CATEGORIES, baseline_last
-from gravbench.olmocr.rules import Rules, library_versions
+from gravbench.olmocr.page import Rules, library_versions
 from gravbench.scorers.contract import Answer, Metric, Note, Sample, Score, Scored, Scorer
 
 NAME = "olmocr-bench-0.4.27"
@@ -93,8 +93,8 @@ class OlmocrScorer(Scorer):
     def score_all(self, batch: Sequence[tuple[Sample, Sequence[Answer]]]) -> list[list[list[Score]]]:
         """Every repeat gets the scores of all of them: a test passes when more than half of them pass it."""
         from gravbench.olmocr.math_tests import Equations
+        from gravbench.olmocr.renderers import open_renderer
         from gravbench.olmocr.rendering import default_cache_file
-        from gravbench.olmocr.scored_folders import open_renderer
 
         renderer = open_renderer(chromium=False, cache=default_cache_file())
         equations = Equations(renderer, RULES)
@@ -105,7 +105,7 @@ class OlmocrScorer(Scorer):
         return [[scores] * len(answers) for scores, (_, answers) in zip(found, batch, strict=True)]
 
     def signatures(self) -> dict[str, str]:
-        from gravbench.olmocr.scored_folders import open_renderer
+        from gravbench.olmocr.renderers import open_renderer
 
         math = open_renderer(chromium=False, cache=None).signature
         tools = ",".join(f"{name}-{version}" for name, version in library_versions().items())
@@ -183,8 +183,8 @@ def _tally(rows: Sequence[Mapping[str, Any]], pages: _Pages, equations: Any) -> 
 
 def _run(row: Mapping[str, Any], pages: _Pages, equations: Any) -> tuple[int, str, str | None]:
     """Repeats that passed, why the first that did not failed, and the tool that is missing."""
+    from gravbench.olmocr.page import OverLimitError, PageError, UnscoredError
     from gravbench.olmocr.records import read_test
-    from gravbench.olmocr.rules import OverLimitError, PageError, UnscoredError
     from gravbench.olmocr.scoring import run_test
 
     test = read_test({key: value for key, value in row.items() if key not in PLACE}, RULES)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gravbench.olmocr.rules import Rules, TestRecordError, normalize
+from gravbench.olmocr.page import Rules, TestRecordError, normalize
 
 RELATIONS = ("up", "down", "left", "right")
 HEADINGS = ("top_heading", "left_heading")

@@ -18,16 +18,18 @@ from typing import TYPE_CHECKING
 from lxml import etree
 
 from gravbench.olmocr.layout import lay_out, measured_advances
+from gravbench.olmocr.page import OverLimitError, UnscoredError
 from gravbench.olmocr.rendering import (
     KATEX_VERSION,
+    CachedRenderer,
     Rejected,
     Rendered,
+    Renderer,
     Rendering,
     Span,
     canonical_mathml,
     semantics_of,
 )
-from gravbench.olmocr.rules import OverLimitError, UnscoredError
 
 if TYPE_CHECKING:
     from py_mini_racer import MiniRacer
@@ -279,3 +281,9 @@ def _seen(answer: Answer) -> Iterator[Span]:
     spans = answer["spans"]
     assert isinstance(spans, list)
     return (Span(*span) for span in spans)
+
+
+def open_renderer(*, chromium: bool, cache: Path | None) -> Renderer:
+    """The renderer of math tests; what it lacks shows when it is asked."""
+    renderer: Renderer = ChromiumRenderer() if chromium else KatexRenderer()
+    return CachedRenderer(renderer, cache) if cache is not None else renderer

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gravbench.imaging import is_within
 from gravbench.olmocr.bench import Bench, Booked, Candidate, expected_file
 from gravbench.olmocr.math_tests import Equations, run_math, wanted
-from gravbench.olmocr.page import PageText
+from gravbench.olmocr.page import OverLimitError, PageError, PageText, UnscoredError, Verdict
 from gravbench.olmocr.records import (
     BaselineTest,
     FootnoteTest,
@@ -24,7 +24,6 @@ from gravbench.olmocr.records import (
     Test,
     TextTest,
 )
-from gravbench.olmocr.rules import OverLimitError, PageError, UnscoredError, Verdict
 from gravbench.olmocr.table_tests import run_table
 from gravbench.olmocr.text_tests import run_baseline, run_footnote, run_format, run_order, run_text
 from gravbench.processes import side_by_side

@@ -15,7 +15,7 @@ from typing import Any
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PageElement, Tag
 
-from gravbench.olmocr.rules import OverLimitError, PageError
+from gravbench.olmocr.page import OverLimitError, PageError
 
 MAX_TAGS = 1_000_000
 """`<` of a page with tables."""
@@ -299,8 +299,8 @@ class _Reader:
     def _add_columns(self, rows: list[list[str]]) -> None:
         """Cells of header columns head their rows, header rows included.
 
-        A negative colspan can leave a heading in front of the table: such a column counts from a row's end, and
-        the official program throws where the row is shorter.
+        A negative colspan can leave a heading in front of the table: such a column counts from a row's end,
+        and the official program throws where the row is shorter.
         """
         table = self._table
         texts = {number: {text for _, text in found} for number, found in table.row_headers.items()}

@@ -9,9 +9,8 @@ from itertools import chain, islice
 from rapidfuzz import fuzz
 
 from gravbench.olmocr.near_matches import near_matches
-from gravbench.olmocr.page import PageText
+from gravbench.olmocr.page import OverLimitError, PageText, Verdict, normalize, shorten
 from gravbench.olmocr.records import BaselineTest, FootnoteTest, FormatTest, OrderTest, TextTest
-from gravbench.olmocr.rules import OverLimitError, Verdict, normalize, shorten
 
 MAX_WORK = 2_000_000_000
 """Characters of the query times characters of the page, for one alignment."""

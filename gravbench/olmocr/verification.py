@@ -14,16 +14,15 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from gravbench.errors import DataError
-from gravbench.olmocr.document import CandidateResult
+from gravbench.olmocr.document import CandidateResult, ScoreOptions, score_bench
 from gravbench.olmocr.math_tests import Equation, Equations, bare_mathml, contained
 from gravbench.olmocr.near_matches import near_matches
-from gravbench.olmocr.page import PageText
+from gravbench.olmocr.page import PageError, PageText, Rules, TestRecordError, UnscoredError, normalize
 from gravbench.olmocr.records import known_types, read_test
+from gravbench.olmocr.renderers import open_renderer
 from gravbench.olmocr.rendering import ZERO_WIDTH, Rejected, Renderer, Rendering
-from gravbench.olmocr.rules import PageError, Rules, TestRecordError, UnscoredError, normalize
-from gravbench.olmocr.scored_folders import ScoreOptions, open_renderer, score_bench
 from gravbench.olmocr.scoring import official_interval, run_test
-from gravbench.olmocr.table_graph import html_graphs, markdown_graphs
+from gravbench.olmocr.table_tests import html_graphs, markdown_graphs
 from gravbench.olmocr.tables import html_tables, markdown_tables
 from gravbench.olmocr.text_tests import end_repeats
 from gravbench.recorded_results import KindReport, differences, read_cases

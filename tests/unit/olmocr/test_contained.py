@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gravbench.olmocr import math_tests as module
 from gravbench.olmocr.math_tests import NONE, Equation, Symbols, contained
+from gravbench.olmocr.page import OverLimitError, Rules
 from gravbench.olmocr.rendering import Rejected, Rendered, Span
-from gravbench.olmocr.rules import OverLimitError, Rules
 
 PLACES = st.tuples(st.sampled_from("xy"), st.integers(0, 4), st.integers(0, 3))
 

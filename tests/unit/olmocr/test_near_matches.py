@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gravbench.olmocr import near_matches as module
 from gravbench.olmocr.near_matches import Match, group_best, near_matches
-from gravbench.olmocr.rules import OverLimitError
+from gravbench.olmocr.page import OverLimitError
 
 
 @st.composite

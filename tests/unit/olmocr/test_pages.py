@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gravbench.olmocr.math_tests import Equations
-from gravbench.olmocr.page import PageText, delimited_equations
+from gravbench.olmocr.page import (
+    OverLimitError,
+    PageError,
+    PageText,
+    Rules,
+    Verdict,
+    delimited_equations,
+    normalize,
+)
 from gravbench.olmocr.records import read_test
-from gravbench.olmocr.rules import OverLimitError, PageError, Rules, Verdict, normalize
 from gravbench.olmocr.scoring import run_test
 from gravbench.olmocr.tables import html_tables
 from gravbench.olmocr.text_tests import end_repeats, marker_spans, without_images

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gravbench.olmocr.scored_folders import ScoreOptions, run_scoring
+from gravbench.olmocr.document import ScoreOptions, run_scoring
 from gravbench.runner.foreign_predictions import read_predictions
 from gravbench.runner.imported_runs import import_arm
 from gravbench.scorers.contract import Answer, open_scorer

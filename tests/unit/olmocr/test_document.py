@@ -14,11 +14,10 @@ from gravbench.cli.app import build_app
 from gravbench.errors import DataError, UsageError
 from gravbench.olmocr import renderers, scoring
 from gravbench.olmocr.bench import PUBLIC_CATEGORIES, Bench, Booked, expected_file, read_bench, read_candidate
-from gravbench.olmocr.document import Document
+from gravbench.olmocr.document import Document, ScoreOptions, encode, run_scoring
+from gravbench.olmocr.page import Rules
 from gravbench.olmocr.records import BaselineTest
 from gravbench.olmocr.rendering import CachedRenderer, Rejected, Rendered, Rendering, Span
-from gravbench.olmocr.rules import Rules
-from gravbench.olmocr.scored_folders import ScoreOptions, encode, run_scoring
 from gravbench.olmocr.scoring import official_interval
 from gravbench.processes import side_by_side
 
