@@ -30,11 +30,12 @@ from gravbench.errors import DataError, UsageError, shortened
 from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
 from gravbench.gate.reference import load_reference
 from gravbench.gate.verdict import GateReport
+from gravbench.olmocr.renderers import find_chromium
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
 from gravbench.reporting.gallery import SampleSource, without_pictures
 from gravbench.reporting.html import render_report
-from gravbench.reporting.publication import publish_report, published_folder
+from gravbench.reporting.publication import DOCUMENT, publish_report, published_folder, read_document
 from gravbench.reporting.summary_page import summary_markdown, summary_picture
 from gravbench.reporting.verdicts import headline
 from gravbench.store.files import make_folder, write_atomic
@@ -132,13 +133,22 @@ def write_report(
 ) -> tuple[ReportDocument, list[Path]]:
     """The document, and the files written of it: the page `out`, or what `publish` puts under `root`.
 
-    `arms` pairs strategies of two runs by hand, by default equal ones are.
+    `arms` pairs strategies of two runs by hand, by default equal ones are. A published folder, alone, is
+    rendered again from its document.
     """
     for option, place, example in (("--out", out, "report.html"), ("--markdown", markdown, "pr.md")):
         if place is not None and place.is_dir():
             raise UsageError(f"{place}: is a folder, expected a file", hint=f"{option} {place / example}")
     costs = read_forward_costs(forward_cost)
     options = AnalysisOptions(seed=seed, resamples=resamples, forward_costs=costs)
+    stored = paths[0] / DOCUMENT if len(paths) == 1 else None
+    if stored is not None and stored.is_file():
+        made = {"--title": title, "--reference": reference, "--referee": referee, "--data": data}
+        refused = next((name for name, value in made.items() if value is not None), None)
+        if refused is not None or not images:
+            what = f"{paths[0]} is published: it is rendered again as it was made"
+            raise UsageError(what, hint=f"Leave {refused or '--no-images'} out.")
+        return _written(read_document(stored), out=out, markdown=markdown, publish=publish, root=root)
     if are_results(paths):
         refuse_run_options(paths, referee=referee, arms=None, forward_cost=forward_cost)
         inputs = [_input_of_results(paths, options, data=data, reference=reference)]
@@ -148,10 +158,18 @@ def write_report(
     if not images:
         inputs = [replace(given, sources=without_pictures(given.sources)) for given in inputs]
     document = build_document(inputs, title=title, commands=(command,) if command else (), arms=arms)
-    written = []
+    return _written(document, out=out, markdown=markdown, publish=publish, root=root)
+
+
+def _written(
+    document: ReportDocument, *, out: Path | None, markdown: Path | None, publish: str | None, root: Path
+) -> tuple[ReportDocument, list[Path]]:
+    written: list[Path] = []
     if publish is not None:
         folder = published_folder(document, publish)
-        written += publish_report(document, root=root, folder=folder, working=Path.cwd())
+        written += publish_report(
+            document, root=root, folder=folder, working=Path.cwd(), browser=find_chromium()
+        )
     if out is not None:
         make_folder(out.parent)
         write_atomic(out, render_report(document).encode("utf-8"))

@@ -170,7 +170,8 @@ class Report(Verb, body="report_command:report"):
         list[Path] | None,
         typer.Argument(
             metavar="RUN...",
-            help="Run folders, or results of omnidoc; later ones are held against the first.",
+            help="Run folders, or results of omnidoc; later ones are held against the first. A published "
+            "folder is rendered again.",
             show_default=False,
         ),
     ] = None
@@ -187,7 +188,7 @@ class Report(Verb, body="report_command:report"):
         str | None,
         typer.Option(
             metavar="SLUG",
-            help="Also write reports/YYYY-MM-SLUG/: comparison.json, the HTML rendered from it, the list.",
+            help="Also write reports/YYYY-MM-SLUG/: comparison.json, its HTML, a picture of it, the list.",
             show_default=False,
         ),
     ] = None

@@ -169,8 +169,6 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-dev-shm-usage",
     "--force-device-scale-factor=1",
-    "--window-size=800,400",
-    "--dump-dom",
 )
 _PAGE = """<!DOCTYPE html><html><head><meta charset="utf-8"><style>%(css)s
 body { margin: 0 } .box { position: absolute; left: 0; top: 0; font-size: 24px }</style>
@@ -208,6 +206,12 @@ _ANSWERS = re.compile(r'<pre id="answers">(.*?)</pre>', re.DOTALL)
 def find_chromium() -> str | None:
     """Path of a Chromium on this machine."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def chromium_command(program: str, page: Path, *asked: str, profile: Path) -> list[str]:
+    """A headless Chromium that opens `page`, does what is asked, and keeps nothing outside `profile`."""
+    root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [program, *FLAGS, *asked, *root, f"--user-data-dir={profile}", page.as_uri()]
 
 
 class ChromiumRenderer:
@@ -257,8 +261,8 @@ class ChromiumRenderer:
         return [_read(answer, _seen) for answer in answers]
 
     def _run(self, page: Path, profile: Path) -> list[Answer]:
-        root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        command = [self._need(), *FLAGS, *root, f"--user-data-dir={profile}", page.as_uri()]
+        asked = ("--window-size=800,400", "--dump-dom")
+        command = chromium_command(self._need(), page, *asked, profile=profile)
         try:
             done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
         except (OSError, subprocess.SubprocessError) as error:

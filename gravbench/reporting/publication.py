@@ -6,15 +6,23 @@ and ground truth, is data and stays as it is.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
 import shlex
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
 from gravbench.analysis.comparison import FieldDifference
-from gravbench.errors import DataError, UsageError
+from gravbench.errors import DataError, EngineError, UsageError
+from gravbench.olmocr.renderers import chromium_command
 from gravbench.reporting.document import Answer, GallerySample, GatePart, PairPart, ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import visible
 from gravbench.reporting.html import render_report
@@ -176,7 +184,12 @@ def _is_path(text: str) -> bool:
     return text.startswith(("/", "~", "../"))
 
 
-DOCUMENT, PAGE, LIST = "comparison.json", "report.html", "README.md"
+DOCUMENT, PAGE, LIST, PICTURE = "comparison.json", "report.html", "README.md", "first-screen.png"
+SCREEN = (1280, 800)
+COLOURS = 128
+PATIENCE_S = 120
+PAGE_DIGEST = "page-sha256"
+"""Text of the picture that says which page it is of."""
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -187,8 +200,10 @@ def published_folder(document: ReportDocument, slug: str) -> str:
     return f"{document.runs[0].created_utc[:7]}-{slug}"
 
 
-def publish_report(document: ReportDocument, *, root: Path, folder: str, working: Path) -> list[Path]:
-    """Write both files, then the list of everything published below `root`.
+def publish_report(
+    document: ReportDocument, *, root: Path, folder: str, working: Path, browser: str | None = None
+) -> list[Path]:
+    """Write document and page, the page's picture if there is a `browser`, then the list of all below `root`.
 
     Paths stay as far as they lie below `working`; the machine is not named.
     """
@@ -196,8 +211,42 @@ def publish_report(document: ReportDocument, *, root: Path, folder: str, working
     make_folder(target, option="--to")
     write_atomic(target / DOCUMENT, record_bytes(public(document, working=working)) + b"\n")
     write_atomic(target / PAGE, render_report(read_document(target / DOCUMENT)).encode("utf-8"))
+    if browser is not None:
+        write_atomic(target / PICTURE, first_screen(target / PAGE, browser))
     write_atomic(root / LIST, list_text(root).encode("utf-8"))
-    return [target / DOCUMENT, target / PAGE, root / LIST]
+    pictures = [] if browser is None else [target / PICTURE]
+    return [target / DOCUMENT, target / PAGE, *pictures, root / LIST]
+
+
+def first_screen(page: Path, browser: str) -> bytes:
+    """PNG of the first `SCREEN` of a page, as a Chromium shows it, with the page's digest as a text.
+
+    `EngineError` where the browser takes none.
+    """
+    with TemporaryDirectory(prefix="gravbench-picture-") as folder:
+        taken = Path(folder) / "taken.png"
+        asked = (
+            f"--screenshot={taken}",
+            f"--window-size={SCREEN[0]},{SCREEN[1] + 200}",  # its own bars take room from the page
+            "--hide-scrollbars",
+            "--virtual-time-budget=5000",
+        )
+        command = chromium_command(browser, page.resolve(), *asked, profile=Path(folder) / "profile")
+        try:
+            subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
+            image = Image.open(taken).convert("RGB").crop((0, 0, *SCREEN))
+        except (OSError, subprocess.SubprocessError) as fault:
+            raise EngineError(f"{browser} took no picture of {page}: {fault}") from fault
+    told = PngInfo()
+    told.add_text(PAGE_DIGEST, page_digest(page))
+    buffer = io.BytesIO()
+    image.quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True, pnginfo=told)
+    return buffer.getvalue()
+
+
+def page_digest(page: Path) -> str:
+    """SHA-256 of the page's bytes."""
+    return hashlib.sha256(page.read_bytes()).hexdigest()
 
 
 def read_document(path: Path) -> ReportDocument:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from browser_timing import WATCH, browser, seen_in
 from lxml import html
+from PIL import Image
 from report_support import (
     HOSTILE,
     build_large_report,
@@ -26,7 +27,7 @@ from gravbench.cli.app import run_command_line
 from gravbench.reporting.gallery import SampleSource
 from gravbench.reporting.gallery_pack import unpacked, visible
 from gravbench.reporting.html import render_report
-from gravbench.reporting.publication import list_text, read_document
+from gravbench.reporting.publication import list_text, page_digest, read_document
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 PUBLISHED = sorted(REPORTS.glob("*/comparison.json"))
@@ -88,9 +89,10 @@ def test_a_report_holds_the_run_against_reference_outputs(runs: Path, tmp_path: 
 
 
 def test_a_history_is_made_of_folders_published_documents_and_the_gate_beside_them(
-    runs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    runs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three runs of one suite, one of them published; a broken and an unlike one are listed."""
+    monkeypatch.setattr("gravbench.cli.report_command.find_chromium", lambda: None)
     below, out = tmp_path / "below", tmp_path / "history.html"
     shutil.copytree(runs / "a", below / "first")
     shutil.copytree(runs / "b", below / "second")
@@ -127,13 +129,27 @@ def test_a_history_is_made_of_folders_published_documents_and_the_gate_beside_th
     assert len(names) == 6
 
 
-def test_publish_writes_a_folder_and_the_list(runs: Path, tmp_path: Path) -> None:
+def test_publish_writes_a_folder_its_picture_and_the_list_and_does_it_again(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "reports"
     arguments = ["report", str(runs / "a"), "--publish", "smoke-toy", "--to", str(root), "--resamples", "200"]
     assert run_command_line(arguments) == 0
     (folder,) = [path for path in root.iterdir() if path.is_dir()]
     assert re.fullmatch(r"\d{4}-\d{2}-smoke-toy", folder.name)
     assert folder.name in (root / "README.md").read_text()
+    if chromium():
+        with Image.open(folder / "first-screen.png") as picture:
+            assert picture.size == (1280, 800)
+            assert picture.info["page-sha256"] == page_digest(folder / "report.html")
+    (folder / "report.html").unlink()
+    again = ["report", str(folder), "--publish", "smoke-toy", "--to", str(root)]
+    written = (folder / "comparison.json").read_bytes()
+    monkeypatch.setattr("gravbench.cli.report_command.find_chromium", lambda: None)
+    assert run_command_line(again) == 0
+    assert (folder / "comparison.json").read_bytes() == written
+    assert (folder / "report.html").is_file()
+    assert run_command_line([*again, "--title", "x"]) == 2
 
 
 @pytest.mark.parametrize(
