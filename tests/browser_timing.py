@@ -82,11 +82,16 @@ def browser(profile: Path) -> Iterator[Browser]:
         os.close(answers)
 
 
-def seen_in(page: Path, profile: Path, look: str, *, fragment: str = "") -> Any:
-    """What the script `look` (an async function's body) returns in the page once it is ready, as JSON."""
+def seen_in(page: Path, profile: Path, look: str, *, fragment: str = "", width: int = 1280) -> Any:
+    """What the script `look` (an async function's body) returns in the page once it is ready, as JSON.
+
+    `width` is that of the window in pixels.
+    """
     with browser(profile) as chrome:
         tab = chrome.call("Target.createTarget", url="about:blank")["targetId"]
         session = chrome.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
+        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+        chrome.call("Emulation.setDeviceMetricsOverride", session, **size)
         chrome.call("Page.enable", session)
         chrome.call("Page.addScriptToEvaluateOnNewDocument", session, source=WATCH)
         chrome.call("Page.navigate", session, url=page.as_uri() + fragment)

@@ -6,22 +6,27 @@ from gravbench.analysis.bootstrap import Interval
 from gravbench.arms import is_ar
 from gravbench.reporting import plots
 from gravbench.reporting.charts import (
-    MAX_SERIES,
     Bars,
     Chart,
     Line,
     any_batch,
     best_first,
     described,
-    interval_lines,
+    left_out,
+    limits,
     main_metric,
     named_arms,
     over_ar,
+    palette,
 )
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.tables import interval, number, table
 
+DRAWN_BARS, DRAWN_BY_POSITION = 4, 2
+"""Strategies of which there is room for bars, and for lines by position."""
 SHOWN_POSITIONS = 64
+MOST_MARKS = 14
+"""Strategies whose names fit beside the plane of speed and quality."""
 MIN_ROUNDS = 10
 """Rounds a drawn probability rests on; the table has every position."""
 _SAME_SIZE = (
@@ -43,7 +48,8 @@ def quality_charts(document: ReportDocument) -> list[Chart]:
 def accepted_histogram(document: ReportDocument) -> Chart:
     """How many drafts a round accepted, as a share of the rounds that drafted."""
     title = "Accepted draft tokens per round"
-    arms = [(a, a.arm.acceptance) for a in best_first(document) if a.arm.acceptance is not None][:4]
+    colours = palette(document)
+    arms = [(a, a.arm.acceptance) for a in best_first(document) if a.arm.acceptance is not None]
     bars = []
     rows: list[tuple[str, ...]] = []
     for a, found in arms:
@@ -51,15 +57,17 @@ def accepted_histogram(document: ReportDocument) -> Chart:
         counts = sorted(found.histogram.items())
         rounds = sum(n for _, n in counts)
         heights = tuple(n / rounds for _, n in counts)
-        bars.append(Bars(label=a.label, x=tuple(k for k, _ in counts), heights=heights))
+        x = tuple(k for k, _ in counts)
+        bars.append(Bars(label=a.label, x=x, heights=heights, colour=colours[a.label]))
         rows += [(a.label, str(k), str(n), f"{n / rounds:.1%}") for k, n in counts]
     return Chart(
         key="accepted",
         title=title,
         note="Only rounds that drafted. The verifier's own tokens (seed, correction, bonus) are left out; "
-        "drafts accepted behind the end of an output are in.",
+        "drafts accepted behind the end of an output are in."
+        + (f" Drawn: the {DRAWN_BARS} fastest; the table has all." if len(bars) > DRAWN_BARS else ""),
         svg=plots.bar_chart(
-            bars,
+            bars[:DRAWN_BARS],
             key="accepted",
             title=title,
             description="Share of drafting rounds by number of accepted tokens. "
@@ -76,7 +84,8 @@ def accepted_histogram(document: ReportDocument) -> Chart:
 def acceptance_by_position(document: ReportDocument) -> Chart:
     """P(accepted >= j) by Kaplan-Meier, and given j - 1; rounds cut by the end leave the risk set there."""
     title = "Acceptance by draft position"
-    arms = [(a, a.arm.acceptance) for a in best_first(document) if a.arm.acceptance is not None][:3]
+    colours = palette(document)
+    arms = [(a, a.arm.acceptance) for a in best_first(document) if a.arm.acceptance is not None]
     lines = []
     rows: list[tuple[str, ...]] = []
     for a, found in arms:
@@ -86,17 +95,20 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
         told = [p for p in positions if p.position in survival and p.at_risk >= MIN_ROUNDS]
         lines.append(
             Line(
-                label=f"{a.label}, P(≥ j)",
+                label=f"{a.label}, P(≥\u00a0j)",
                 x=tuple(float(p.position) for p in told),
                 y=tuple(survival[p.position] for p in told),
+                colour=colours[a.label],
             )
         )
         given = [p for p in positions if p.conditional is not None and p.reached >= MIN_ROUNDS]
         lines.append(
             Line(
-                label=f"{a.label}, given j−1",
+                label=f"{a.label}, given\u00a0j−1",
                 x=tuple(float(p.position) for p in given),
                 y=tuple(p.conditional or 0.0 for p in given),
+                colour=colours[a.label],
+                dash=1,
             )
         )
         rows += [
@@ -117,9 +129,14 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
         title=title,
         note="P(≥ j) is the running product of the shares given j−1 (Kaplan-Meier). A round cut by EOS or "
         "the budget leaves the risk set at the cut (right-censoring), as nothing is known behind it. Drawn "
-        "where ten rounds or more tell.",
+        "where ten rounds or more tell."
+        + (
+            f" Drawn: the {DRAWN_BY_POSITION} fastest; the table has all."
+            if len(arms) > DRAWN_BY_POSITION
+            else ""
+        ),
         svg=plots.line_chart(
-            lines[:MAX_SERIES],
+            lines[: 2 * DRAWN_BY_POSITION],
             key="position",
             title=title,
             description=described("Acceptance probability", lines),
@@ -139,33 +156,38 @@ def acceptance_by_position(document: ReportDocument) -> Chart:
 
 
 def pareto(document: ReportDocument) -> Chart:
-    """Quality against decode speedup over `ar` at the same batch size, one mark a strategy; `ar` is at 1."""
-    title = "Quality against speed"
+    """Decode speedup over `ar` at the same batch size against quality, one mark a strategy; `ar` is at 1."""
+    title = "Speed against quality"
+    colours = palette(document)
     rows: list[tuple[str, ...]] = []
-    lines = []
+    marks: list[Line] = []
     for a in named_arms(document):
         speed = Interval(value=1.0) if is_ar(a.arm.arm) else a.arm.decode
         metric = main_metric(a.part.levels)
         if speed is None or metric is None:
             continue
         level = a.part.levels[metric].points
-        lines += interval_lines(a.label, [speed.value], [level], joined=False)
+        low, high = ((end,) for end in limits(level))
+        x, y = (level.value,), (speed.value,)
+        marks.append(Line(label=a.label, x=x, y=y, low=low, high=high, joined=False, colour=colours[a.label]))
         rows.append((a.label, interval(speed, "×"), metric, interval(level), str(a.part.levels[metric].n)))
     return Chart(
         key="pareto",
         title=title,
         note="Right and up is better. Bars are 95 % intervals of the quality level; "
         "strategies share their samples, so judge differences by the table of differences, not by overlap."
-        + (_SAME_SIZE if any_batch(document) else ""),
+        + (_SAME_SIZE if any_batch(document) else "")
+        + left_out(marks, MOST_MARKS),
         svg=plots.line_chart(
-            lines[:MAX_SERIES],
+            marks[:MOST_MARKS],
             key="pareto",
             title=title,
-            description=described("Quality in points", lines),
-            x_label=f"decode {over_ar(document)}",
-            y_label="quality, points",
+            description=described("Decode speedup", marks),
+            x_label="quality, points",
+            y_label=f"decode {over_ar(document)}",
+            ratio=True,
         )
-        if lines
+        if marks
         else None,
         table=table(title, ("strategy", "decode", "metric", "points", "n"), rows, left=frozenset({0, 2}))
         if rows

@@ -16,11 +16,18 @@ from gravbench.reporting.document import ArmPart, ReportDocument, RunPart
 from gravbench.reporting.tables import Table
 
 MAX_SERIES = 8
+COLOURS = 7
+"""Colours of strategies; the one after them is ar's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Points of one series. `low` and `high` are limits of intervals, all or none."""
+    """Points of one series. `low` and `high` are limits of intervals, all or none: of y, and of x where
+    the points are not joined.
+
+    `colour` is a place in the palette, the same for one strategy in every chart of a page (`None`: the place
+    of the line in its chart). `dash` tells lines of one colour apart: 0 solid, 1 dashed, 2 dotted.
+    """
 
     label: str
     x: tuple[float, ...]
@@ -28,15 +35,18 @@ class Line:
     low: tuple[float, ...] | None = None
     high: tuple[float, ...] | None = None
     joined: bool = True
+    colour: int | None = None
+    dash: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """Heights over integers."""
+    """Heights over integers; `colour` as in `Line`."""
 
     label: str
     x: tuple[int, ...]
     heights: tuple[float, ...]
+    colour: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +68,8 @@ class Chart:
     note: str
     svg: Markup | None
     table: Table | None
+    narrow: Markup | None = None
+    """The same drawing for a phone, where the chart leads the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +111,18 @@ def best_first(document: ReportDocument) -> list[Named]:
     """Strategies other than ar, the fastest in decoding first; those without a time last."""
     others = [a for a in named_arms(document) if not is_ar(a.part.arm)]
     return sorted(others, key=lambda a: -a.arm.decode.value if a.arm.decode else 0.0)
+
+
+def palette(document: ReportDocument) -> dict[str, int]:
+    """Label of every strategy -> its colour in all charts: the fastest first, ar the quiet one."""
+    order = [a.label for a in best_first(document)]
+    return {a.label: COLOURS for a in named_arms(document)} | {n: i % COLOURS for i, n in enumerate(order)}
+
+
+def left_out(lines: Sequence[object], room: int = MAX_SERIES) -> str:
+    """What a note says where a chart has room for some of its lines only."""
+    more = len(lines) - room
+    return f" {more} more lines stand in the table alone." if more > 0 else ""
 
 
 def main_metric(found: Iterable[str]) -> str | None:
@@ -147,21 +171,26 @@ def concurrency(run: RunPart, arm: str) -> int:
 
 
 def interval_lines(
-    label: str, xs: Sequence[float], estimates: Sequence[Interval], *, joined: bool = True
+    label: str,
+    xs: Sequence[float],
+    estimates: Sequence[Interval],
+    *,
+    colour: int | None = None,
+    dash: int = 0,
 ) -> list[Line]:
     """A line with its intervals; none of no points. A point without an interval gets one of no width."""
     if not estimates:
         return []
-    return [
-        Line(
-            label=label,
-            x=tuple(xs),
-            y=tuple(e.value for e in estimates),
-            low=tuple(e.value if e.low is None else e.low for e in estimates),
-            high=tuple(e.value if e.high is None else e.high for e in estimates),
-            joined=joined,
-        )
-    ]
+    low, high = zip(*map(limits, estimates), strict=True)
+    y = tuple(e.value for e in estimates)
+    return [Line(label=label, x=tuple(xs), y=y, low=low, high=high, colour=colour, dash=dash)]
+
+
+def limits(given: Interval) -> tuple[float, float]:
+    """Both ends of an interval; the value itself where there is none."""
+    if given.low is None or given.high is None:
+        return given.value, given.value
+    return given.low, given.high
 
 
 def described(what: str, lines: Sequence[Line]) -> str:

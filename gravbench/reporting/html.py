@@ -19,17 +19,18 @@ from markupsafe import Markup
 from pydantic import JsonValue
 
 from gravbench.reporting import acceptance_charts, breakdown, charts, speed_charts
+from gravbench.reporting.arms_table import arms_table
 from gravbench.reporting.charts import Named
 from gravbench.reporting.definitions import definitions, measured_how, published_table
 from gravbench.reporting.document import PairPart, ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import embedded, pack_gallery, packed, visible
+from gravbench.reporting.gates import shown_gates
 from gravbench.reporting.tables import Table, table
 from gravbench.reporting.verdicts import (
-    arm_verdicts,
     conditions,
     difference_kinds,
     headline,
-    shown_gates,
+    tiles,
     unlike_runs,
 )
 from gravbench.store.schema import canonical_json
@@ -110,14 +111,16 @@ def render_report(document: ReportDocument) -> str:
             headline=headline(document),
             unlike=unlike_runs(document),
             gates=shown_gates(document),
-            verdicts=arm_verdicts(document),
+            tiles=tiles(document),
+            arms=arms_table(document),
             conditions=[(run.name, conditions(run)) for run in document.runs],
             measured_how=measured_how(document),
             tables=_tables(document, detailed, best),
             comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
             difference_kinds=difference_kinds,
             lead_charts=lead,
-            speed_charts=speed[len(lead) :],
+            speed_charts=[chart for chart in speed[len(lead) :] if chart.key in speed_charts.CURVES],
+            detail_charts=[chart for chart in speed if chart.key not in speed_charts.CURVES],
             IN_SHORT=IN_SHORT,
             acceptance_charts=acceptance_charts.acceptance_charts(document),
             quality_charts=acceptance_charts.quality_charts(document),
@@ -189,11 +192,15 @@ def _tables(document: ReportDocument, detailed: list[Named], best: Named | None)
     )
     null = document.null and breakdown.audit_table("ar against ar", document.null.audit)
     named = charts.named_arms(document)
+    scored = [(a.label, a.arm, a.part.levels) for a in named]
     return {
         "speed": breakdown.speed_table((a.label, a.arm) for a in judged),
         "cost": breakdown.cost_table((a.label, a.arm) for a in judged),
         "counters": breakdown.counter_table((a.label, a.arm, a.part.counters) for a in named),
-        "quality": breakdown.quality_table((a.label, a.arm, a.part.levels) for a in named),
+        "quality": breakdown.quality_table(scored),
+        "equal": breakdown.equal_quality(scored),
+        "changed": breakdown.quality_table(row for row in scored if breakdown.changes(row[1])),
+        "map": None if best is None else breakdown.speed_map(best.label, best.arm, best.part.pairs),
         "heat": [
             t for a in (detailed or judged[:1]) if (t := breakdown.group_table(a.label, a.arm)) is not None
         ],

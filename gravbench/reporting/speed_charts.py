@@ -22,15 +22,19 @@ from gravbench.reporting.charts import (
     end_to_end,
     end_to_end_column,
     interval_lines,
+    left_out,
     named_arms,
     of_pages,
     over_ar,
+    palette,
 )
 from gravbench.reporting.document import ReportDocument
-from gravbench.reporting.tables import interval, milliseconds, number, table, times
+from gravbench.reporting.tables import Table, interval, milliseconds, number, table, times
 
 CURVES = frozenset({"block", "length", "concurrency"})
 """Keys of the charts of which the first one drawn leads the page."""
+DRAWN_BY_LENGTH = 2
+"""Strategies whose lines stand against output length."""
 _KIND = {"decode": "decode", "request": "end to end"}
 
 
@@ -50,6 +54,7 @@ def speed_charts(document: ReportDocument, detailed: Sequence[Named]) -> list[Ch
 def speed_by_block(document: ReportDocument) -> Chart | None:
     """Speedup against block size; `None` with fewer than two sizes."""
     arms = [a for a in named_arms(document) if a.part.block is not None and a.arm.decode is not None]
+    colours = palette(document)
     families: dict[str, list[Named]] = {}
     for a in arms:
         run = f"{a.run.name} · " if len(document.runs) > 1 else ""
@@ -59,16 +64,19 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
     sizes = sorted({int(a.part.block or 0) for own in families.values() for a in own})
     if len(sizes) < 2:
         return None
-    lines = [
-        line
-        for name, own in families.items()
-        for line in _lines(name, [(sizes.index(int(a.part.block or 0)), a.arm) for a in own])
-    ]
+    lines: list[Line] = []
+    for name, own in families.items():
+        places = [(sizes.index(int(a.part.block or 0)), a.arm) for a in own]
+        colour = min(own, key=lambda a: -a.arm.decode.value if a.arm.decode else 0.0).label
+        lines += _lines(name, places, colour=colours[colour]) + _predicted(
+            name, places, colour=colours[colour]
+        )
     rows = [
         (
             a.label,
             str(a.part.block),
             interval(a.arm.decode, "×"),
+            times(a.arm.cost_model.predicted if a.arm.cost_model else None),
             interval(end_to_end(a.arm), "×"),
             interval(a.arm.counters.get("tpf_all")),
             interval(a.arm.counters.get("tau_round")),
@@ -76,21 +84,23 @@ def speed_by_block(document: ReportDocument) -> Chart | None:
         for own in families.values()
         for a in own
     ]
-    title = "Speedup against block size"
-    return Chart(
+    columns = ("strategy", "block", "decode", "decode predicted", "end to end", "tpf_all", "tau_round")
+    return _curve(
+        document,
+        lines,
         key="block",
-        title=title,
-        note="Masked positions a draft fills per round. Above the dotted line drafting pays.",
-        svg=_drawn(
-            document, lines, key="block", title=title, x_label="block size", ticks=list(map(str, sizes))
-        ),
-        table=table(title, ("strategy", "block", "decode", "end to end", "tpf_all", "tau_round"), rows),
+        title="Speedup against block size",
+        note="Bands are 95 % intervals; above 1 drafting pays. Dotted: what tokens per round and the cost of "
+        "a round predict for decoding.",
+        x_label="block size (masked positions a draft fills)",
+        ticks=list(map(str, sizes)),
+        table=table("Speedup against block size", columns, rows),
     )
 
 
 def speed_by_length(document: ReportDocument) -> Chart | None:
     """Speedup against output length, decode-only and end-to-end, of the best arms."""
-    arms = best_first(document)[:3]
+    arms, colours = best_first(document), palette(document)
     labels = _ordered(g.label for a in arms for g in a.arm.groups if g.kind == "length")
     if not labels:
         return None
@@ -98,17 +108,20 @@ def speed_by_length(document: ReportDocument) -> Chart | None:
     rows: list[tuple[str, ...]] = []
     for a in arms:
         groups = [g for g in a.arm.groups if g.kind == "length"]
-        lines += _lines(a.label, [(labels.index(g.label), g) for g in groups])
+        lines += _lines(a.label, [(labels.index(g.label), g) for g in groups], colour=colours[a.label])
         rows += [(a.label, g.label, *_group_cells(g)) for g in groups]
     column = end_to_end_column(g for a in arms for g in a.arm.groups if g.kind == "length")
+    drawn = lines[: 2 * DRAWN_BY_LENGTH]
     title = "Speedup against output length"
-    return Chart(
+    return _curve(
+        document,
+        drawn,
         key="length",
         title=title,
-        note="Output tokens of ar, prefill's token and EOS included. Short outputs cap every speedup.",
-        svg=_drawn(document, lines, key="length", title=title, x_label="output tokens", ticks=labels)
-        if lines
-        else None,
+        note="Output tokens of ar, prefill's token and EOS included. Short outputs cap every speedup."
+        + (f" Drawn: the {DRAWN_BY_LENGTH} fastest; the table has all." if len(lines) > len(drawn) else ""),
+        x_label="output tokens",
+        ticks=labels,
         table=table(
             title,
             ("strategy", "tokens", "n", "decode", column, "tpf_all", "tau_round"),
@@ -131,10 +144,15 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
     families: dict[str, list[Named]] = {}
     for a in sorted(arms, key=lambda a: concurrency(a.run, a.part.arm)):
         families.setdefault(without_batch(a.part.arm), []).append(a)
+    colours = palette(document)
     lines = [
         line
         for name, own in families.items()
-        for line in _lines(name, [(levels.index(concurrency(a.run, a.part.arm)), a.arm) for a in own])
+        for line in _lines(
+            name,
+            [(levels.index(concurrency(a.run, a.part.arm)), a.arm) for a in own],
+            colour=colours[own[0].label],
+        )
     ]
     rows = [
         (
@@ -148,52 +166,77 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
         for a in own
     ]
     title = "Speedup against concurrency"
-    return Chart(
+    return _curve(
+        document,
+        lines,
         key="concurrency",
         title=title,
         note="Requests decoded together. Each point is a ratio to ar at the same number, inside one run.",
-        svg=_drawn(
-            document,
-            lines,
-            key="concurrency",
-            title=title,
-            x_label="requests together",
-            ticks=list(map(str, levels)),
-        ),
+        x_label="requests together",
+        ticks=list(map(str, levels)),
         table=table(
             title, ("strategy", "together", "run", "decode", "end to end"), rows, left=frozenset({0, 2})
         ),
     )
 
 
-def _lines(name: str, points: Sequence[tuple[int, ArmAnalysis | GroupRow]]) -> list[Line]:
-    """Decode and end-to-end line of one name through (tick, strategy or group), where measured."""
+def _lines(name: str, points: Sequence[tuple[int, ArmAnalysis | GroupRow]], *, colour: int) -> list[Line]:
+    """Decode (solid) and end-to-end (dashed) line of one name through (tick, strategy or group)."""
     found: list[Line] = []
-    for kind, label in _KIND.items():
+    for dash, (kind, label) in enumerate(_KIND.items()):
         shown = [(float(x), e) for x, given in points if (e := estimate(given, kind)) is not None]
-        found += interval_lines(f"{name}, {label}", [x for x, _ in shown], [e for _, e in shown])
+        xs, estimates = [x for x, _ in shown], [e for _, e in shown]
+        found += interval_lines(f"{name}, {label}", xs, estimates, colour=colour, dash=dash)
     return found
 
 
-def _drawn(
+def _predicted(name: str, points: Sequence[tuple[int, ArmAnalysis]], *, colour: int) -> list[Line]:
+    """What the cost model says of decoding, as a dotted line; none of fewer than two points."""
+    found = [(float(x), a.cost_model.predicted) for x, a in points if a.cost_model is not None]
+    if len(found) < 2:
+        return []
+    xs, ys = zip(*found, strict=True)
+    return [Line(label=f"{name}, predicted", x=xs, y=ys, colour=colour, dash=plots.DOTTED)]
+
+
+def _curve(
     document: ReportDocument,
     lines: Sequence[Line],
     *,
     key: str,
     title: str,
+    note: str,
     x_label: str,
     ticks: Sequence[str],
-) -> Markup:
-    """What every speedup curve shares: speedup over ar upwards, a dotted line where drafting pays."""
-    return plots.line_chart(
-        lines[:MAX_SERIES],
+    table: Table,
+) -> Chart:
+    """What every speedup curve shares: the ratio to ar upwards, logarithmic, with a line where it is 1.
+
+    It is drawn twice, for a screen and for a phone.
+    """
+
+    def drawn(lines: Sequence[Line], *, narrow: bool) -> Markup:
+        return plots.line_chart(
+            lines,
+            key=f"{key}-narrow" if narrow else key,
+            title=title,
+            description=described("Speedup over ar", lines),
+            x_label=x_label,
+            y_label=over_ar(document),
+            ticks=ticks,
+            level=1.0,
+            ratio=True,
+            narrow=narrow,
+        )
+
+    shown = lines[:MAX_SERIES]
+    return Chart(
         key=key,
         title=title,
-        description=described("Speedup over ar", lines),
-        x_label=x_label,
-        y_label=over_ar(document),
-        ticks=ticks,
-        level=1.0,
+        note=note + left_out(lines),
+        svg=drawn(shown, narrow=False) if shown else None,
+        narrow=drawn(shown, narrow=True) if shown else None,
+        table=table,
     )
 
 

@@ -1,8 +1,7 @@
-"""The first thing a reader sees: for each strategy three answers in a sentence each, and the gate."""
+"""The first thing a reader sees: the claim, and for each strategy three answers in a sentence each."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,10 +21,11 @@ from gravbench.reporting.charts import (
     main_metric,
     named_arms,
 )
-from gravbench.reporting.document import GatePart, GateRow, GateStatus, PairPart, ReportDocument, RunPart
-from gravbench.reporting.tables import NONE, Cell, Table, interval, number, signed, table
+from gravbench.reporting.document import PairPart, ReportDocument, RunPart
+from gravbench.reporting.tables import interval, number, signed
 
-Mood = Literal["yes", "no", "unclear"]
+Mood = Literal["yes", "no", "unclear", "plain"]
+"""How good an answer is; `plain` of one that is neither good nor bad by itself."""
 UNLIKE = ("suite", "model", "engine", "device")
 """Conditions of which any difference makes two runs unlike."""
 SHOWN_CLAIMS = 3
@@ -54,9 +54,37 @@ class ArmVerdict:
 def arm_verdicts(document: ReportDocument) -> list[ArmVerdict]:
     """One a pair of runs, then one a strategy that is not ar, fastest first."""
     each = [
-        ArmVerdict(label=a.label, answers=(_same(a), _faster(a), _quality(a))) for a in best_first(document)
+        ArmVerdict(label=a.label, answers=(same_answer(a), _faster(a), quality_answer(a)))
+        for a in best_first(document)
     ]
     return [*(_pair_verdict(pair, a, document) for pair, a in _told_pairs(document)), *each]
+
+
+def tiles(document: ReportDocument) -> ArmVerdict | None:
+    """What stands beside the first curve: answers on the pair of runs, else on the fastest strategy, and what
+    its drafts were worth; `None` where only ar was run."""
+    verdicts = arm_verdicts(document)
+    if not verdicts:
+        return None
+    best = next(iter(best_first(document)), None)
+    if best is None or verdicts[0].label != best.label:
+        return verdicts[0]
+    same, faster, quality = verdicts[0].answers
+    return ArmVerdict(label=best.label, answers=(faster, same, quality, _accepted(best)))
+
+
+def _accepted(a: Named) -> Answered:
+    question, found = "How many drafts are accepted?", a.arm.counters.get("accepted_draft")
+    if found is None or not a.part.counters.draft_offered:
+        detail = "No drafts were counted: the strategy makes none, or its engine hides its rounds."
+        return Answered(question=question, answer="not measured", mood="unclear", detail=detail)
+    detail = (
+        f"{number(_value(a, 'tpf_all'))} tokens per forward; {number(_value(a, 'tau_round'))} tokens a round"
+    )
+    if a.arm.cost_model is not None:
+        model = a.arm.cost_model
+        detail += f", which costs {model.round_cost:.2f} steps of ar: {model.predicted:.2f}× predicted"
+    return Answered(question=question, answer=f"{found.value:.2f} a round", mood="plain", detail=detail + ".")
 
 
 def headline(document: ReportDocument) -> str:
@@ -229,7 +257,8 @@ def _lost(a: Named) -> str:
     return f"{label_of(metric)} {signed(a.arm.quality[metric])} points against {_against(a)}"
 
 
-def _same(a: Named) -> Answered:
+def same_answer(a: Named) -> Answered:
+    """Whether a strategy writes what its `ar` arm writes."""
     question, audit = "Is it the same text?", a.arm.identity
     if a.arm.lossy:
         return Answered(question=question, answer=LOSSY, mood="no", detail=f"{_lost(a)}.")
@@ -300,7 +329,8 @@ def _sides(given: Interval) -> tuple[str, Mood]:
     return f"not told apart, {given.value:.2f}×", "unclear"
 
 
-def _quality(a: Named) -> Answered:
+def quality_answer(a: Named) -> Answered:
+    """Its main metric, as a difference to its `ar` arm where there is one."""
     question = "At what quality?"
     metric = main_metric(a.arm.quality)
     if metric is None:
@@ -330,91 +360,3 @@ def _quality_mood(d: QualityDifference) -> Mood:
     high = d.high if d.high is not None else d.difference
     bounded = d.low is not None or not d.changed
     return "unclear" if not bounded else "no" if high < 0 else "yes" if low > -0.5 else "unclear"
-
-
-_SHOWN: dict[GateStatus, tuple[str, int]] = {
-    "fail": ("FAIL", -3),
-    "missing": ("MISSING", -3),
-    "warn": ("warning", -1),
-    "inconclusive": ("inconclusive", -1),
-    "pass": ("pass", 1),
-}
-"""Status -> its word and its tint, most serious first; rules that are off stand below the table."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownGate:
-    """The gate of one run: `table` of rules a reader must look at, `passed` of the others.
-
-    `remarks` are its problems, its notices and the rules it did not apply.
-    """
-
-    title: str
-    answer: str
-    mood: Mood
-    detail: str
-    table: Table | None
-    passed: Table | None
-    remarks: tuple[str, ...]
-
-
-def shown_gates(document: ReportDocument) -> list[ShownGate]:
-    """One a run that went through a gate; none of documents that have no word of it."""
-    several = len(document.runs) > 1
-    return [
-        _shown(run.gate, name=run.name if several else "") for run in document.runs if run.gate is not None
-    ]
-
-
-def _shown(gate: GatePart, *, name: str) -> ShownGate:
-    of = f" of {name}" if name else ""
-    judged = [row for row in gate.rows if row.status in _SHOWN]
-    order = list(_SHOWN)
-    judged.sort(key=lambda row: order.index(row.status))
-    answer, mood, detail = _outcome(gate, judged)
-    return ShownGate(
-        title=f"Gate{of}",
-        answer=answer,
-        mood=mood,
-        detail=detail,
-        table=_table(f"Gate{of}: verdicts", [row for row in judged if row.status != "pass"]),
-        passed=_table(f"Gate{of}: rules that passed", [row for row in judged if row.status == "pass"]),
-        remarks=(*gate.problems, *_not_applied(gate), *gate.notices),
-    )
-
-
-def _outcome(gate: GatePart, judged: list[GateRow]) -> tuple[str, Mood, str]:
-    if gate.reference is None:
-        return "no reference", "unclear", "There were no reference outputs to hold this run against."
-    if gate.outcome is None:
-        detail = (
-            f"Nobody asked for a gate, and {gate.reference}, which ships for this suite, is of another run."
-        )
-        return "not gated", "unclear", detail
-    against = f"Held against {gate.reference}"
-    if gate.outcome == "not-comparable":
-        return "not comparable, not a pass", "no", f"{against}."
-    counts = Counter(row.status for row in judged)
-    counted = ", ".join(f"{counts[status]} {word}" for status, (word, _) in _SHOWN.items() if counts[status])
-    failed = gate.outcome == "fail"
-    return "FAIL" if failed else "pass", "no" if failed else "yes", f"{against}: {counted}."
-
-
-def _table(caption: str, rows: list[GateRow]) -> Table | None:
-    columns = ("verdict", "strategy", "rule", "observed", "limit", "explanation")
-    return table(caption, columns, [_cells(r) for r in rows], left=frozenset({0, 1, 2, 5})) if rows else None
-
-
-def _cells(row: GateRow) -> tuple[str | Cell, ...]:
-    word, tint = _SHOWN[row.status]
-    numbers = (_plain(row.observed), _plain(row.limit))
-    return (Cell(text=word, tint=tint), row.arm, row.rule, *numbers, row.explanation)
-
-
-def _plain(value: float | None) -> str:
-    return NONE if value is None else f"{value:.4g}"
-
-
-def _not_applied(gate: GatePart) -> tuple[str, ...]:
-    off = [f"{row.arm} {row.rule}" for row in gate.rows if row.status == "off"]
-    return (f"Not applied: {', '.join(off)}.",) if off else ()

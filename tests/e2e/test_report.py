@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from browser_timing import WATCH, browser, seen_in
+from browser_timing import seen_in
 from lxml import html
 from PIL import Image
 from report_support import (
@@ -236,18 +236,9 @@ def test_every_folded_part_is_there_when_the_page_is_printed(tmp_path: Path) -> 
     page = tmp_path / "page.html"
     page.write_text(render_report(document_of(loaded(plain_records(70)))))
     look = """dispatchEvent(new Event("beforeprint"));
-    JSON.stringify([...document.querySelectorAll("details")].map((d) => [d.open,
-      d.querySelectorAll("tr, dl").length, (d.querySelector(".printed") || d).textContent.length > 0]))"""
-    with browser(tmp_path / "profile") as chrome:
-        tab = chrome.call("Target.createTarget", url="about:blank")["targetId"]
-        session = chrome.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
-        chrome.call("Page.enable", session)
-        chrome.call("Page.addScriptToEvaluateOnNewDocument", session, source=WATCH)
-        chrome.call("Page.navigate", session, url=page.as_uri())
-        wait = {"expression": "whenReady", "awaitPromise": True}
-        chrome.call("Runtime.evaluate", session, **wait)
-        answer = chrome.call("Runtime.evaluate", session, expression=look, returnByValue=True)
-    parts = json.loads(answer["result"]["value"])
+    return [...document.querySelectorAll("details")].map((d) => [d.open,
+      d.querySelectorAll("tr, dl").length, (d.querySelector(".printed") || d).textContent.length > 0]);"""
+    parts = seen_in(page, tmp_path / "profile", look)
     assert len(parts) > 5
     assert all(opened and said for opened, _, said in parts)
     long = [rows for _, rows, _ in parts if not rows]
@@ -344,6 +335,79 @@ def test_a_sample_opens_from_its_address_without_layout_and_plays_its_rounds(tmp
     assert seen["base"] == seen["words"]
     assert (seen["before"], seen["dimmed"]) == (0, seen["rounds"] - 1)
     assert seen["said"].startswith("round 1, 8 drafted")
+
+
+LEADING = 6
+"""Pixels that boxes of type may share: they hold more than letters."""
+MEASURE = """return {
+  height: document.documentElement.scrollHeight,
+  width: document.documentElement.scrollWidth,
+  charts: [...document.querySelectorAll("svg.chart")].filter((svg) => svg.checkVisibility()).map((svg) => {
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    const sides = ["left", "top", "right", "bottom"];
+    const box = (node) => sides.map((side) => node.getBoundingClientRect()[side]);
+    return { box: box(svg), texts: [...svg.querySelectorAll("text")].map((text) =>
+      ({ said: text.textContent, box: box(text),
+         size: parseFloat(getComputedStyle(text).fontSize) * scale })) };
+  }) };"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@needs_chromium
+def test_charts_are_legible_and_nothing_of_them_is_cut(tmp_path: Path, width: int) -> None:
+    """In the published page: 12 pixels of type or more, every text inside its chart, none on another."""
+    page = PUBLISHED[-1].parent / "report.html"
+    seen = seen_in(page, tmp_path / "profile", MEASURE, width=width)
+    assert seen["width"] <= width
+    assert len(seen["charts"]) >= 6
+    for chart in seen["charts"]:
+        assert min(text["size"] for text in chart["texts"]) >= 12
+        left, top, right, bottom = chart["box"]
+        for text in chart["texts"]:
+            x0, y0, x1, y1 = text["box"]
+            assert left - 1 <= x0 and x1 <= right + 1 and top - 1 <= y0 and y1 <= bottom + 1, text["said"]
+        boxes = [text["box"] for text in chart["texts"]]
+        for i, (a0, b0, a1, b1) in enumerate(boxes):
+            for j, (c0, d0, c1, d1) in enumerate(boxes[:i]):
+                across, down = min(a1, c1) - max(a0, c0), min(b1, d1) - max(b0, d0)
+                said = chart["texts"][i]["said"], chart["texts"][j]["said"]
+                assert min(across, down) <= LEADING, said
+
+
+@needs_chromium
+def test_a_chart_says_its_numbers_to_pointer_and_keyboard(tmp_path: Path) -> None:
+    walk = """
+      const plot = document.querySelector(".plot.wide");
+      const press = (key) => plot.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
+      press("ArrowRight"); press("ArrowRight"); press("ArrowLeft");
+      const first = plot.querySelector("[role=status]").textContent;
+      const svg = plot.querySelector("svg"), box = svg.getBoundingClientRect();
+      const [x, y, said] = JSON.parse(svg.dataset.points).at(-1);
+      plot.dispatchEvent(new PointerEvent("pointermove", {
+        clientX: box.left + x * box.width / 100, clientY: box.top + y * box.height / 100 }));
+      return [plot.tabIndex, first, JSON.parse(svg.dataset.points)[0][2], said,
+        plot.querySelector("[role=status]").textContent];"""
+    page = PUBLISHED[-1].parent / "report.html"
+    stop, first, expected, said, shown = seen_in(page, tmp_path / "profile", walk)
+    assert stop == 0
+    assert first == expected
+    assert shown == said
+
+
+@needs_chromium
+def test_strategies_sort_by_any_column(tmp_path: Path) -> None:
+    click = """
+      const table = document.getElementById("arms");
+      const heads = [...table.tHead.rows[0].cells];
+      const at = heads.findIndex((head) => head.textContent.startsWith("decode over ar"));
+      heads[at].querySelector("button").click();
+      const values = [...table.tBodies[0].rows].map((row) => row.cells[at].dataset.value ?? null);
+      return [heads[at].getAttribute("aria-sort"), values];"""
+    order, values = seen_in(PUBLISHED[-1].parent / "report.html", tmp_path / "profile", click)
+    assert order == "descending"
+    there = [float(value) for value in values if value is not None]
+    assert there == sorted(there, reverse=True)
+    assert values[: len(there)] == [v for v in values if v is not None]
 
 
 @pytest.mark.slow

@@ -70,5 +70,72 @@ const page = (() => {
     for (const details of document.querySelectorAll("details")) details.open = true;
   });
 
+  // The table of strategies sorts by any column; what was not measured stays last.
+  const sortable = (table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    const body = table.tBodies[0];
+    const given = [...body.rows];
+    const key = (row, at) => (at ? Number(row.cells[at].dataset.value ?? NaN) : row.cells[0].textContent);
+    const compare = (a, b) => (typeof a === "string" ? (a < b ? -1 : a > b ? 1 : 0) : Number.isNaN(a) - Number.isNaN(b) || a - b || 0);
+    heads.forEach((head, at) => {
+      const button = make("button", "", head.textContent);
+      button.type = "button";
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const down = at > 0 ? head.ariaSort !== "descending" : head.ariaSort === "ascending";
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const [there, absent] = [given.filter((row) => !Number.isNaN(key(row, at))), given.filter((row) => Number.isNaN(key(row, at)))];
+        there.sort((a, b) => (down ? -1 : 1) * compare(key(a, at), key(b, at)));
+        body.append(...there, ...absent);
+      });
+    });
+  };
+
+  // A chart says the numbers of the point nearest to the pointer; arrow keys walk through its points.
+  const readable = (plot) => {
+    const svg = plot.querySelector("svg[data-points]");
+    if (!svg) return;
+    const points = JSON.parse(svg.dataset.points);
+    let [out, spot, at] = [null, null, -1];
+    const tell = (index) => {
+      if (!out) {
+        out = make("p", "readout");
+        out.setAttribute("role", "status");
+        spot = make("i", "spot");
+        plot.append(out, spot);
+      }
+      at = index;
+      const [x, y, said] = points[at];
+      spot.style.left = `${(x / 100) * svg.clientWidth}px`;
+      spot.style.top = `${(y / 100) * svg.clientHeight}px`;
+      out.textContent = said;
+    };
+    plot.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+      const far = ([px, py]) => ((px / 100) * box.width - x) ** 2 + ((py / 100) * box.height - y) ** 2;
+      tell(points.reduce((best, point, i) => (far(point) < far(points[best]) ? i : best), 0));
+    });
+    plot.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      tell((at + step + points.length) % points.length);
+    });
+  };
+
+  // A link to a folded part opens it.
+  const unfold = () => {
+    const aim = location.hash.length > 1 && !location.hash.includes("=") && byId(location.hash.slice(1));
+    const fold = aim && aim.querySelectorAll("details").length === 1 && aim.querySelector("details");
+    if (fold) fold.open = true;
+  };
+
+  for (const table of document.querySelectorAll("table.arms")) sortable(table);
+  for (const plot of document.querySelectorAll(".plot")) readable(plot);
+  addEventListener("hashchange", unfold);
+  unfold();
+
   return { byId, make, put, unpack, plain };
 })();

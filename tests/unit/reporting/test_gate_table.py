@@ -7,8 +7,8 @@ from report_support import QUICK, document_of, loaded, plain_document, plain_rec
 
 from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.document import GatePart, GateRow, ReportDocument
+from gravbench.reporting.gates import shown_gates
 from gravbench.reporting.html import render_report
-from gravbench.reporting.verdicts import shown_gates
 from gravbench.store.schema import record_bytes
 
 FAILED = GatePart(

@@ -1,5 +1,7 @@
 """End to end means whole pages wherever pages were read."""
 
+import json
+
 from lxml import html
 from report_support import document_of, loaded, plain_records
 
@@ -40,7 +42,8 @@ def rows_of(document: ReportDocument, caption: str) -> tuple[list[str], list[lis
             rows = [[cell.text_content() for cell in row] for row in table.xpath(".//tbody/tr")]
             return table.xpath(".//thead//th/text()"), rows
     for key in tree.xpath("//button/@data-table"):
-        data = unpacked(tree.get_element_by_id(key).text)
+        node = tree.get_element_by_id(key)
+        data = json.loads(node.text) if node.get("type") == "application/json" else unpacked(node.text)
         if data["caption"].startswith(caption):
             return data["columns"], data["rows"]
     raise AssertionError(caption)
