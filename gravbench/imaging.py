@@ -1,4 +1,4 @@
-"""Opening images from outside: bounded in bytes and pixels before anything is decoded."""
+"""Opening images and PDFs from outside: bounded in bytes and pixels before anything is decoded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import stat
 import struct
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,10 @@ from gravbench.errors import DataError
 
 if TYPE_CHECKING:
     from PIL import Image
+    from pypdfium2 import PdfDocument, PdfPage
 
 MAX_BYTES = 64 * 1024 * 1024
+MAX_PDF_BYTES = 1024 * 1024 * 1024
 MAX_PIXELS = 50_000_000
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP")
 """Raster formats decoded in this process; none of them starts another program."""
@@ -240,3 +244,31 @@ def is_within(resolved: Path, root: Path) -> bool:
         return True
     snapshot = next((p for p in (root, *root.parents) if p.parent.name == "snapshots"), None)
     return snapshot is not None and resolved.parent == snapshot.parent.parent / "blobs"
+
+
+@contextmanager
+def open_pdf(data: bytes) -> Iterator[PdfDocument]:
+    """A PDF's pages; `DataError` where it is none, is locked, or pypdfium2 is not here."""
+    try:
+        import pypdfium2
+    except ImportError as fault:
+        raise DataError(
+            "a PDF, and pypdfium2 is not installed",
+            hint="pip install 'gravbench[data]' (or pypdfium2), or render it first.",
+        ) from fault
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as fault:
+        raise DataError(f"not readable as a PDF: {fault}", hint="Restore the file, or unlock it.") from fault
+    try:
+        yield document
+    finally:
+        document.close()
+
+
+def png_of(page: PdfPage, *, scale: float, compress_level: int) -> bytes:
+    """The page as PNG in RGB; at `scale` 1, a pixel is one of 72 to the inch."""
+    out = io.BytesIO()
+    picture = page.render(scale=scale).to_pil().convert("RGB")
+    picture.save(out, format="PNG", compress_level=compress_level)
+    return out.getvalue()

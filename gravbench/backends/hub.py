@@ -1,8 +1,10 @@
-"""`--model PATH_OR_HUB_ID` -> a checkpoint folder on this machine."""
+"""Checkpoints by the Hugging Face libraries: `--model PATH_OR_HUB_ID` -> a folder here, and their noise."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gravbench.errors import EngineError, shortened
@@ -46,3 +48,19 @@ def resolve_model(text: str) -> Path:
             f"{reason})",
             hint=f"Download {name} on a machine with network, copy the folder here, and pass its path.",
         ) from error
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Neither progress bars nor advice from transformers inside; as it was afterwards."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

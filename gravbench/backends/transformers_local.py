@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from gravbench.backends.glm.assumptions import assumptions
-from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, read_checkpoint
+from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, assumptions, read_checkpoint
 from gravbench.backends.glm.graphs import CudaRecorder
 from gravbench.backends.glm.loading import Loaded, load
 from gravbench.backends.glm.request import strip_thinking

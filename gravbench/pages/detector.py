@@ -17,8 +17,7 @@ import torch
 from PIL import Image
 
 from gravbench.backends.checkpoint_contents import refuse_unlike_tensors
-from gravbench.backends.hub import resolve_model
-from gravbench.backends.quiet import quiet_transformers
+from gravbench.backends.hub import quiet_transformers, resolve_model
 from gravbench.errors import EngineError, shortened
 from gravbench.pages.regions import PageSample, Region
 from gravbench.store.schema import LayoutInfo

@@ -13,10 +13,17 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from gravbench.errors import DataError
-from gravbench.imaging import bytes_digest, file_digest, is_within, read_bounded
+from gravbench.imaging import (
+    MAX_PDF_BYTES,
+    bytes_digest,
+    file_digest,
+    is_within,
+    open_pdf,
+    png_of,
+    read_bounded,
+)
 from gravbench.olmocr.bench import base_name, read_bench
 from gravbench.olmocr.page import Rules
-from gravbench.pages.pdf import MAX_PDF_BYTES, open_pdf, png_of
 from gravbench.pages.regions import NO_DIGEST, PageSample
 from gravbench.provenance import package_version
 from gravbench.store.files import make_folder, write_atomic

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.errors import DataError, UsageError
-from gravbench.imaging import bytes_digest, decode_image, read_bounded
+from gravbench.imaging import MAX_PDF_BYTES, bytes_digest, decode_image, open_pdf, png_of, read_bounded
 from gravbench.omnidocbench.markdown_items import extract_items
 from gravbench.omnidocbench.page_scorer import PageScorer
 from gravbench.omnidocbench.table_conversion import with_html_tables
-from gravbench.pages.pdf import MAX_PDF_BYTES, open_pdf, png_of
 from gravbench.records import TASKS
 from gravbench.store.files import write_atomic
 from gravbench.suites.own_crops import (

@@ -1,4 +1,4 @@
-"""A checkpoint folder: which files it needs, what they say, and one clear line when they do not.
+"""A checkpoint folder: which files it needs, what they say or leave unsaid, and one line when they are wrong.
 
 The folder is a standard GLM-OCR one plus, when it can draft, `block_diffusion.json`. Weights are
 safetensors only and no code from the folder is run.
@@ -34,6 +34,9 @@ _OTHER_ENGINE = (
     "file a page, then `gravbench omnidoc --gt OmniDocBench.json --predictions DIR`."
 )
 _COPY_AGAIN = "Copy the whole checkpoint folder again, or name the one that has it with --model."
+END_TOKEN = "eos_token_id"
+IMAGE_SETTINGS = ("patch_size", "merge_size", "temporal_patch_size", "size", "image_mean", "image_std")
+"""What the processor would silently fill in with its own defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,79 @@ def read_block_diffusion(path: Path, *, vocab_size: int) -> BlockDiffusion:
         if not 0 <= weight < float("inf"):
             raise EngineError(f"{path}: ar_loss_weight is {weight}, expected a finite number of at least 0")
     return BlockDiffusion(bd_size=bd_size, mask_id=mask_id, ar_loss_weight=weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTokens:
+    """Ids in the order stated, and the name of the file that states them."""
+
+    ids: tuple[int, ...]
+    source: str
+
+
+def read_end_tokens(files: CheckpointFiles) -> EndTokens:
+    """End tokens of generation_config.json, else of config.json (text_config, then top level).
+
+    One id or a list. Absent and null mean not stated; any other value that is no token is an `EngineError`.
+    """
+    generation, config = files.folder / GENERATION_CONFIG, files.folder / "config.json"
+    text = files.config["text_config"]
+    stated: list[tuple[Path, str, dict[str, Any]]] = [
+        (config, "text_config.", text),
+        (config, "", files.config),
+    ]
+    if generation.is_file():
+        stated.insert(0, (generation, "", read_json(generation)))
+    for path, prefix, document in stated:
+        value = document.get(END_TOKEN)
+        if value is not None:
+            ids = _token_ids(value, text["vocab_size"], where=f"{path}: {prefix}{END_TOKEN}")
+            return EndTokens(ids=ids, source=path.name)
+    raise EngineError(
+        f"{generation}: {END_TOKEN} is missing, and config.json has none either",
+        hint="State the token that ends an answer, or the list of them, as the checkpoint was trained.",
+    )
+
+
+def _token_ids(value: object, vocab_size: int, *, where: str) -> tuple[int, ...]:
+    ids = value if isinstance(value, list) else [value]
+    if ids and all(type(i) is int and 0 <= i < vocab_size for i in ids):
+        return tuple(ids)
+    raise EngineError(
+        f"{where} is {repr(value)[:80]}, expected a token id from 0 to {vocab_size - 1} or a list of them",
+        hint="Correct the file, or copy it from the checkpoint again.",
+    )
+
+
+def stated_settings(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The file the processor reads its settings from, and what stands there."""
+    plain, nested = (folder / name for name in IMAGE_CONFIGS)
+    if nested.is_file():
+        inner = read_json(nested).get("image_processor")
+        if isinstance(inner, dict):
+            return nested, inner
+    path = plain if plain.is_file() else nested
+    return path, read_json(path)
+
+
+def assumptions(files: CheckpointFiles, tokenizer: Any) -> tuple[str, ...]:
+    """One line for each thing assumed, naming the file that would settle it."""
+    found = []
+    end = read_end_tokens(files)
+    if end.source != GENERATION_CONFIG:
+        there = (files.folder / GENERATION_CONFIG).is_file()
+        ids = ", ".join(map(str, end.ids))
+        found.append(
+            f"{GENERATION_CONFIG}: {f'{END_TOKEN} is not stated' if there else 'missing'}, so the end tokens "
+            f"of {end.source} are assumed: {ids}"
+        )
+    if not getattr(tokenizer, "chat_template", None):
+        found.append("chat_template.jinja: missing, so the prompt is put as GLM-OCR's own template would")
+    path, stated = stated_settings(files.folder)
+    unsaid = [name for name in IMAGE_SETTINGS if name not in stated]
+    if unsaid:
+        found.append(f"{path.name}: {', '.join(unsaid)} not stated, so defaults of transformers are assumed")
+    return tuple(found)
 
 
 def _weight_files(folder: Path) -> tuple[Path, ...]:

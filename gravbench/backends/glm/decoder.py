@@ -22,10 +22,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 from torch.nn.functional import silu
 
-from gravbench.backends.glm.attention import Batch, OneRequest, Place
 from gravbench.backends.glm.cache import KvCache, KvPool
-from gravbench.backends.glm.linear import Linear
-from gravbench.backends.glm.rope import Rope, rotate, turning
+from gravbench.backends.glm.layers import Batch, Linear, OneRequest, Place, Rope, rotate, turning
 from gravbench.decoding.masks import WORD, Mask, packed
 from gravbench.decoding.window import Window
 

@@ -15,10 +15,9 @@ from gravbench.backends.checkpoint_contents import (
     unapplied_settings,
     unread_tensors,
 )
-from gravbench.backends.glm.checkpoint import GENERATION_CONFIG, CheckpointFiles
-from gravbench.backends.glm.end_tokens import read_end_tokens
-from gravbench.backends.glm.image_processor import check_image_processor, open_image_processor
-from gravbench.backends.quiet import quiet_transformers
+from gravbench.backends.glm.checkpoint import GENERATION_CONFIG, CheckpointFiles, read_end_tokens
+from gravbench.backends.glm.request import check_image_processor, open_image_processor
+from gravbench.backends.hub import quiet_transformers
 from gravbench.errors import EngineError
 
 

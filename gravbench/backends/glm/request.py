@@ -1,13 +1,19 @@
-"""One request -> prefix token ids and pixel patches. Faults here belong to the sample, not to the engine."""
+"""One request -> prefix token ids and pixel patches, and the image processor that makes those.
+
+Faults of a request belong to its sample, not to the engine; those of the processor's settings to its folder.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
+from gravbench.backends.glm.checkpoint import stated_settings
 from gravbench.decoding.protocols import RequestError
 from gravbench.errors import DataError, EngineError
 from gravbench.imaging import load_image
@@ -23,6 +29,14 @@ PROMPTS: dict[Task, str] = {
 _TEMPLATE = "[gMASK]<sop><|user|>\n<|begin_of_image|><|image|><|end_of_image|>{prompt}<|assistant|>\n"
 """GLM-OCR's turn with one image, for a tokenizer that carries no chat template."""
 
+_AGREED = {
+    "patch_size": "patch_size",
+    "merge_size": "spatial_merge_size",
+    "temporal_patch_size": "temporal_patch_size",
+}
+"""Processor setting -> field of the vision config that must have the same value."""
+
+_COPY = "Copy this file from the checkpoint again."
 _THINKING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
@@ -75,6 +89,49 @@ def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
     else:
         text = _TEMPLATE.format(prompt=prompt)
     return list(tokenizer.encode(text, add_special_tokens=False))
+
+
+def open_image_processor(folder: Path) -> Any:
+    """The processor's PIL version, which needs no torchvision."""
+    from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
+
+    return Glm46VImageProcessorPil.from_pretrained(str(folder), local_files_only=True)
+
+
+def check_image_processor(processor: Any, vision_config: Any, *, folder: Path) -> None:
+    """`EngineError` unless the processor makes the patches that the vision tower was built for.
+
+    A small blank image goes through it, so that a setting which would fail every sample fails here.
+    """
+    path, stated = stated_settings(folder)
+    for name, field in _AGREED.items():
+        found, wanted = getattr(processor, name, None), _single(getattr(vision_config, field))
+        if found != wanted:
+            origin = "" if name in stated else " (not stated, so by default)"
+            raise EngineError(
+                f"{path}: {name} is {found!r}{origin}, but config.json: vision_config.{field} is {wanted!r}",
+                hint=_COPY,
+            )
+    width = vision_config.in_channels * processor.temporal_patch_size * processor.patch_size**2
+    try:
+        prepared = processor(images=[Image.new("RGB", (150, 60), "white")], return_tensors="pt")
+        made = tuple(prepared["pixel_values"].shape)
+        tokens = int(prepared["image_grid_thw"].prod())
+    except Exception as error:  # a wrong setting fails wherever the processor first uses it
+        line = " ".join(str(error).split())[:200]
+        raise EngineError(
+            f"{path}: an image cannot be prepared with these settings ({type(error).__name__}: {line})",
+            hint=_COPY,
+        ) from error
+    if made != (tokens, width):
+        raise EngineError(
+            f"{path}: an image becomes patches of shape {made}, the model takes {(tokens, width)}", hint=_COPY
+        )
+
+
+def _single(size: Any) -> Any:
+    """`[14, 14]` is another way to write 14."""
+    return size[0] if isinstance(size, list | tuple) and len(set(size)) == 1 else size
 
 
 def read_pixels(request: Request, processor: Any) -> Pixels:

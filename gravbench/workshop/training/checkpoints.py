@@ -16,9 +16,8 @@ from typing import Any, Protocol
 import torch
 
 from gravbench.backends.checkpoint_contents import refuse_unlike_tensors
-from gravbench.backends.glm.image_processor import open_image_processor
-from gravbench.backends.glm.request import PROMPTS
-from gravbench.backends.quiet import quiet_transformers
+from gravbench.backends.glm.request import PROMPTS, open_image_processor
+from gravbench.backends.hub import quiet_transformers
 from gravbench.errors import EngineError
 from gravbench.records import Task
 from gravbench.workshop.synth import CHARSET, LATEX_COMMANDS, TABLE_TAGS

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from gravbench.backends.glm.assumptions import assumptions
-from gravbench.backends.glm.checkpoint import read_checkpoint
-from gravbench.backends.glm.end_tokens import read_end_tokens
+from gravbench.backends.glm.checkpoint import assumptions, read_checkpoint, read_end_tokens
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.errors import EngineError
 from gravbench.workshop.training.checkpoints import build_tokenizer

@@ -73,7 +73,7 @@ def test_patches_cover_the_image(backend: TransformersLocal, make_request: Calla
 def test_the_processor_of_a_patch_14_checkpoint_is_read_as_it_is(tmp_path: Path) -> None:
     from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
 
-    from gravbench.backends.glm.image_processor import open_image_processor
+    from gravbench.backends.glm.request import open_image_processor
 
     Glm46VImageProcessorPil().save_pretrained(tmp_path)
     assert open_image_processor(tmp_path).patch_size == 14
