@@ -412,6 +412,26 @@ def test_the_first_difference_from_ar_is_marked_with_what_the_referee_said() -> 
     assert answers_of("text", "text", "text")[1]["split"] is None
 
 
+def test_in_the_gallery_a_later_run_is_held_against_the_first() -> None:
+    """Same tokens as its own ar, yet another text than the first run's like: that is what is marked."""
+    first, later = plain_records(3), plain_records(3)
+    for arm in later:
+        later[arm][1] = record_of("s-0001", arm, "sample 1 says another word")
+    tree = html.fromstring(
+        render_report(document_of(loaded(first), loaded(later, value=lambda r: len(r.text) % 2)))
+    )
+    index = unpacked(tree.get_element_by_id("g-index").text)
+    assert index["labels"] == ["run-0 · ar", "run-0 · selfspec", "run-1 · ar", "run-1 · selfspec"]
+    flags = {row[0]: [cell[5] for cell in row[6]] for row in index["rows"]}
+    assert flags == {"s-0000": [0, 0, 0, 0], "s-0001": [0, 0, 4, 4], "s-0002": [0, 0, 0, 0]}
+    changed = unpacked(tree.get_element_by_id("g-chunk-0").text)[1]["answers"]
+    assert [answer["base"] for answer in changed] == [None, "run-0 · ar", "run-0 · ar", "run-0 · selfspec"]
+    assert changed[3]["versus"] == [
+        ["=", "sample 1 "], ["-", "reads"], ["+", "says another"], ["=", " word"], ["<", "␣"]
+    ]  # fmt: skip
+    assert changed[1]["versus"] is None
+
+
 def test_of_two_models_the_difference_is_the_headline_and_the_first_card() -> None:
     worse = loaded(plain_records(12, accepted=1), value=lambda _: 0.5, model_digest="n" * 64)
     page = html.fromstring(render_report(document_of(loaded(plain_records(12)), worse)))
