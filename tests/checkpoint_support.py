@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image, ImageDraw
+from transformers import GlmOcrConfig
 
+from gravbench.backends.glm.checkpoint import HEADS
+from gravbench.backends.glm.decoder import Geometry
+from gravbench.backends.glm.heads import save_head
+from gravbench.backends.glm.mtp import mtp_shapes
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.records import Request, Task
 from gravbench.workshop.training.checkpoints import (
@@ -38,6 +43,28 @@ def write_random_checkpoint(folder: Path, *, seed: int, edit: Callable[[Any], No
             else:
                 parameter.normal_(std=1.0 if "embed_tokens" in name or "lm_head" in name else 0.25)
     write_checkpoint(folder, model, tokenizer, make_image_processor(MICRO), block=8)
+
+
+def write_random_head(folder: Path, name: str, **metadata: str) -> Path:
+    """A random head beside a checkpoint; the path of its file."""
+    config = GlmOcrConfig.from_pretrained(folder).text_config
+    heads, width = config.num_attention_heads, config.hidden_size
+    geometry = Geometry(
+        width=width,
+        heads=heads,
+        kv_heads=config.num_key_value_heads,
+        head_dim=getattr(config, "head_dim", None) or width // heads,
+        mlp=config.intermediate_size,
+        vocab=config.vocab_size,
+        eps=config.rms_norm_eps,
+    )
+    drawn = torch.Generator().manual_seed(3)
+    weights = {
+        key: torch.randn(shape, generator=drawn) * (0.25 if len(shape) > 1 else 0.3) + (len(shape) == 1)
+        for key, shape in mtp_shapes(geometry).items()
+    }
+    save_head(folder / f"{name}.safetensors", name, weights, **metadata)
+    return folder / f"{name}.safetensors"
 
 
 def grouped_heads_and_partial_rotation(config: Any) -> None:
@@ -72,6 +99,16 @@ def broken(checkpoint: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def backend(checkpoint: Path) -> TransformersLocal:
     return TransformersLocal(checkpoint)
+
+
+@pytest.fixture(scope="session")
+def headed_backend(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> TransformersLocal:
+    """The small checkpoint with a random head of every kind."""
+    folder = tmp_path_factory.mktemp("headed") / "micro"
+    shutil.copytree(checkpoint, folder)
+    for name in HEADS:
+        write_random_head(folder, name)
+    return TransformersLocal(folder)
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,7 @@ ARMS = {
     "lookup:match=suffix,prompt=1,shortest=1,tokens=5": 6,
     "hsd:match=2,nodes=9,suffix=6,texts=PATH": 8,
     "selfspec:block=5,verify=2": 4,
+    "mtp:steps=4": 5,
     "tuned:setting=SETTING": 7,
 }
 """Arms of every exact strategy but `ar` and `selfspec` -> tokens that a round commits at most."""

@@ -116,7 +116,7 @@ def unread_tensors(names: Iterable[str], *, known: Collection[str], layers: int)
         found.append(
             f"weights: decoder layer{'s' if len(spare) > 1 else ''} {numbers} of the files "
             f"({_counted(range(sum(spare.values())))}) beyond the {layers} layers of config.json not used; "
-            "GLM-OCR keeps a layer for multi-token prediction there"
+            "GLM-OCR keeps a layer for multi-token prediction there: `mtp` drafts with it, nothing else does"
         )
     if others:
         found.append(f"weights: {_counted(others)} of the files not used, first {others[0]}")

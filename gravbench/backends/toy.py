@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from gravbench.decoding.answers import answer_requests
 from gravbench.decoding.masks import causal
-from gravbench.decoding.protocols import Head, ModelInfo
+from gravbench.decoding.protocols import Head, HeadInfo, ModelInfo
 from gravbench.decoding.rows import Reply, Rows
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
@@ -98,7 +98,7 @@ class ToyModel:
     ) -> None:
         self._table = table
         self._script_of = script_of
-        self._heads = heads or {}
+        self._heads = {"mtp": ToyHead(self, table)} if heads is None else heads
         self._needs = Needs(rows_max=1)
         self.head: Head[ToyState] | None = None
         drafts = table.block_size is not None
@@ -109,7 +109,7 @@ class ToyModel:
             mask_token_id=table.mask_token_id if drafts else None,
             block_size=table.block_size,
             layers=LAYERS,
-            heads=tuple(self._heads),
+            heads=tuple(HeadInfo(name) for name in self._heads),
             noise=True,
             encode=lambda text: encode(text)[:-1],
         )
@@ -129,14 +129,14 @@ class ToyModel:
             trace.prefilled(prompt_tokens=4, vision_tokens=8, vision_forwards=1)
         with trace.stage("prefill"):
             first = self._continuation(state, ())
-            return state, Rows(self._reply([[first] * 12], [Step("verify", _PREFIX, Wants(rows=(11,)))]))
+            return state, Rows(self.reply([[first] * 12], [Step("verify", _PREFIX, Wants(rows=(11,)))]))
 
     def room(self, state: ToyState) -> int:
         return self.info.max_positions - state.prefix_tokens
 
     def forward(self, states: Sequence[ToyState], steps: Sequence[Step]) -> Reply:
         rows = [self._predict(state, step.window) for state, step in zip(states, steps, strict=True)]
-        return self._reply(rows, steps)
+        return self.reply(rows, steps)
 
     def keep(self, state: ToyState, rows: int | Sequence[int]) -> None:
         slots = list(range(rows) if isinstance(rows, int) else rows)
@@ -151,7 +151,9 @@ class ToyModel:
         state.cached.clear()
 
     def abandon(self) -> None:
-        """Nothing is held but by its state."""
+        """Nothing is held but by its state; a head has its own."""
+        for head in self._heads.values():
+            head.abandon()
 
     def _predict(self, state: ToyState, window: Window) -> list[int]:
         """The token each row predicts."""
@@ -207,7 +209,7 @@ class ToyModel:
         token = _at(state.script, position)
         return (token + 1) % VOCAB_SIZE if wrong or position in self._table.wrong_positions else token
 
-    def _reply(self, predicted: Sequence[Sequence[int]], steps: Sequence[Step]) -> Reply:
+    def reply(self, predicted: Sequence[Sequence[int]], steps: Sequence[Step]) -> Reply:
         """Rows of all requests one after another; features are the predicted token, and it plus each tap."""
         every = [token for rows in predicted for token in rows]
         ends = list(accumulate(map(len, predicted)))
@@ -237,6 +239,58 @@ class ToyModel:
         logits[:, MASK] = -99.0
         logits[index, first] = 2.0
         return logits
+
+
+class ToyHead:
+    """An `mtp` head that knows the script and errs where the table says so.
+
+    Its row n joins token n of the answer with the state before it. A row drafts the token after its own while
+    every row held so far is the script's token for its place; otherwise it guesses.
+    """
+
+    def __init__(self, model: ToyModel, table: ToyTable) -> None:
+        self._model, self._table = model, table
+        self._held: dict[int, list[int]] = {}
+        """By request, the tokens of the rows behind those of the prefix."""
+
+    def prefill(self, state: ToyState, prefix: Rows) -> None:
+        if not prefix.hidden([len(prefix) - 1]).isfinite().all():
+            raise ValueError("a prefix without states")
+        self._held[id(state)] = []
+
+    def extend(self, states: Sequence[ToyState], steps: Sequence[Step]) -> Reply:
+        for step in steps:
+            if step.features is None or len(step.features) != len(step.window.tokens):
+                raise ValueError("a true row is a token with the state before it")
+        return self.step(states, steps)
+
+    def step(self, states: Sequence[ToyState], steps: Sequence[Step]) -> Reply:
+        guessed = [
+            [self._after(state, token) for token in step.window.tokens]
+            for state, step in zip(states, steps, strict=True)
+        ]
+        return self._model.reply(guessed, steps)
+
+    def truncate(self, state: ToyState, rows: int) -> None:
+        del self._held[id(state)][rows - (len(_PREFIX.tokens) - 1) :]
+
+    def length(self, state: ToyState) -> int:
+        return (len(_PREFIX.tokens) - 1) + len(self._held[id(state)])
+
+    def release(self, state: ToyState) -> None:
+        del self._held[id(state)]
+
+    def abandon(self) -> None:
+        self._held.clear()
+
+    def _after(self, state: ToyState, token: int) -> int:
+        held = self._held[id(state)]
+        held.append(token)
+        place = len(held)
+        if any(own != _at(state.script, at) for at, own in enumerate(held)):
+            return _guess((place, *held))
+        right = _at(state.script, place)
+        return (right + 1) % VOCAB_SIZE if place in self._table.wrong_positions else right
 
 
 def _amid_masks(seen: Sequence[tuple[int, int]], position: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 
 from gravbench.backends.glm.checkpoint import BLOCK_DIFFUSION, CheckpointFiles, assumptions, read_checkpoint
 from gravbench.backends.glm.graphs import CudaRecorder
+from gravbench.backends.glm.heads import HeadFile, head_infos, heads_of, openers
 from gravbench.backends.glm.loading import Loaded, load
 from gravbench.backends.glm.request import strip_thinking
 from gravbench.backends.glm.step_model import GlmStepModel
@@ -56,9 +57,12 @@ class TransformersLocal:
         try:
             loaded = load(self._files, device=place, dtype=DTYPES[dtype])
             recorder = CudaRecorder(place) if cuda_graphs else None
-            info = _model_info(self._files, loaded)
+            heads = heads_of(self._files)
+            info = _model_info(self._files, loaded, heads)
             with torch.inference_mode():
-                self.step_model = GlmStepModel(loaded, info, record=recorder)
+                self.step_model = GlmStepModel(
+                    loaded, info, record=recorder, heads=openers(heads, self._files)
+                )
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise EngineError(f"{folder}: out of memory while loading on {device}") from error
         self._tokenizer = loaded.tokenizer
@@ -91,9 +95,12 @@ class TransformersLocal:
         for text in strategies:
             strategy = parse_strategy(text)
             try:
-                strategy.needs(self.step_model.info)
+                needs = strategy.needs(self.step_model.info)
+                if needs.head is not None:
+                    with self._on_device():
+                        self.step_model.open_head(needs.head)
             except UsageError as error:
-                missing = self._files.block_diffusion is None
+                missing = self._files.block_diffusion is None and BLOCK_DIFFUSION in error.message
                 where = self._files.folder / BLOCK_DIFFUSION if missing else self._files.folder
                 raise UsageError(f"{where}: {error.message}", hint=error.hint) from error
 
@@ -151,13 +158,14 @@ def open_backend(
     return TransformersLocal(folder, device=device, dtype=dtype, threads=threads, cuda_graphs=cuda_graphs)
 
 
-def _model_info(files: CheckpointFiles, loaded: Loaded) -> ModelInfo:
+def _model_info(files: CheckpointFiles, loaded: Loaded, heads: Mapping[str, HeadFile]) -> ModelInfo:
     draft, text_config = files.block_diffusion, loaded.model.config.text_config
     return ModelInfo(
         eos_token_ids=loaded.eos_token_ids,
         vocab_size=text_config.vocab_size,
         max_positions=text_config.max_position_embeddings,
         layers=text_config.num_hidden_layers,
+        heads=head_infos(heads),
         mask_token_id=None if draft is None else draft.mask_id,
         block_size=None if draft is None else draft.bd_size,
         encode=lambda text: loaded.tokenizer.encode(text, add_special_tokens=False),

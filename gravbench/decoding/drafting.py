@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gravbench.decoding.masks import window
-from gravbench.decoding.protocols import Lane, ModelInfo, StateT
+from gravbench.decoding.protocols import HeadInfo, Lane, ModelInfo, StateT
 from gravbench.decoding.window import Needs, Step, Window
 from gravbench.errors import UsageError
 
@@ -19,6 +19,18 @@ def draft_setting(name: str, block: int | None, info: ModelInfo) -> tuple[int, i
             hint="use --strategy ar, or a checkpoint trained for block diffusion",
         )
     return size, info.mask_token_id
+
+
+def head_of(name: str, info: ModelInfo) -> HeadInfo:
+    """The head `name` of a checkpoint; `UsageError` where there is none."""
+    for head in info.heads:
+        if head.name == name:
+            return head
+    others = ", ".join(f"'{head.name}'" for head in info.heads)
+    raise UsageError(
+        f"{name}: this checkpoint has no head '{name}'{f', only {others}' if others else ''}",
+        hint=f"Put {name}.safetensors beside its weights, or use another strategy.",
+    )
 
 
 def fits(arm: str, rows: int, info: ModelInfo) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from gravbench.decoding.output import Output
 from gravbench.decoding.tracing import TraceRecorder
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 StateT = TypeVar("StateT")
 HeadStateT = TypeVar("HeadStateT", contravariant=True)
+
+
+class HeadInfo(NamedTuple):
+    """A small drafting head beside a checkpoint.
+
+    `taps`: layers (from 0) of the model whose residual stream it reads; none where it reads states after the
+    final norm. `block`: rows of the block it was trained to fill, x0 included; `None` for one token a step.
+    """
+
+    name: str
+    taps: tuple[int, ...] = ()
+    block: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +48,8 @@ class ModelInfo:
     """Block size the checkpoint was trained with; `None` when it cannot draft."""
     layers: int = 1
     """Layers that can be tapped."""
-    heads: tuple[str, ...] = ()
-    """Names of the small drafting heads that lie beside the checkpoint."""
+    heads: tuple[HeadInfo, ...] = ()
+    """The small drafting heads that lie beside the checkpoint."""
     noise: bool = False
     """Whether it can embed noise rows."""
     encode: Callable[[str], Sequence[int]] | None = None
@@ -53,18 +65,28 @@ class RequestError(Exception):
 
 
 class Head(Protocol[HeadStateT]):
-    """A small drafting network beside the model. Its keys and values are its own, one set a request."""
+    """A small drafting network beside the model. Its keys and values are its own, one set a request.
+
+    It comes in two forms. One that steps (`mtp`) holds a row a token, made of the token and of the state
+    before it. One that fills blocks (`blockhead`) holds a row for each `features` row, and none of a window.
+    """
 
     def prefill(self, state: HeadStateT, prefix: Rows) -> None:
-        """Take in the prefix: a row for every prefix token, with the features that were needed."""
+        """Take in the prefix: a row for every prefix token, with the features that were needed.
+
+        The state of the last one is that of the next `step`.
+        """
         ...
 
     def extend(self, states: Sequence[HeadStateT], steps: Sequence[Step]) -> Reply:
-        """Forward true rows (tokens and `Step.features` of kept rows); they stay until truncated."""
+        """Take in `Step.features` of kept rows and forward the window; what is held stays until truncated.
+
+        A head that steps takes a row of features for each token of the window: the state before it.
+        """
         ...
 
     def step(self, states: Sequence[HeadStateT], steps: Sequence[Step]) -> Reply:
-        """Forward drafted rows behind the rows held; they stay until truncated."""
+        """Forward drafted rows behind the rows held; a head that steps holds them until truncated."""
         ...
 
     def truncate(self, state: HeadStateT, rows: int) -> None:
@@ -77,6 +99,10 @@ class Head(Protocol[HeadStateT]):
 
     def release(self, state: HeadStateT) -> None:
         """The request is over."""
+        ...
+
+    def abandon(self) -> None:
+        """Forget every request under way."""
         ...
 
 

@@ -31,6 +31,7 @@ STRATEGIES = Registry(
         "hsd": "gravbench.decoding.hsd:Hsd",
         "adaptive": "gravbench.decoding.adaptive:Adaptive",
         "tuned": "gravbench.decoding.tuned:Tuned",
+        "mtp": "gravbench.decoding.mtp:MultiToken",
         "blockdiff": "gravbench.decoding.blockdiff:BlockDiffusion",
     },
 )

@@ -92,8 +92,8 @@ NOTHING = Wants(rows=(), tokens=False)
 class Step:
     """One forward that a round asks for; `kind` is what it is counted as.
 
-    A step of kind `head` goes to the model's small head. With `features` [Q, ...] its rows are true ones that
-    extend the head's own cache; without, they are drafted ones.
+    A step of kind `head` goes to the model's small head. With `features` [n, ...] of rows that were kept it
+    extends what the head holds; without, its rows are drafted ones.
     """
 
     kind: ForwardKind

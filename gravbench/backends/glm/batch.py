@@ -151,14 +151,14 @@ def forward_rows(
         decoder.rope.at(positions),
         pool,
         written=written,
-        bias=_bias(decoder, pool, seen, words, shape),
+        bias=bias_of(decoder, pool, seen, words, shape),
         tap=(shape.taps, taps),
     )
     read = hidden if wanted is None else hidden.index_select(0, wanted)
     return Outputs(decoder.logits(read), hidden, tuple(taps))
 
 
-def _bias(decoder: GlmDecoder, pool: KvPool, seen: Tensor, words: Sequence[Tensor], shape: Shape) -> Tensor:
+def bias_of(decoder: GlmDecoder, pool: KvPool, seen: Tensor, words: Sequence[Tensor], shape: Shape) -> Tensor:
     """Additive mask [N, 1, Q, K]: 0 where a row sees a key, else the lowest finite number.
 
     Everything from the first key not seen is hidden, then the slots from there on get what the bits say.

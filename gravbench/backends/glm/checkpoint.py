@@ -29,6 +29,8 @@ _IDENTITY_FILES = (
     *IMAGE_CONFIGS,
     BLOCK_DIFFUSION,
 )
+HEADS = ("mtp",)
+"""Small drafting heads that may lie beside the weights, each in `NAME.safetensors`."""
 _OTHER_ENGINE = (
     "Checkpoints of GLM-OCR and GravityOCR run here. What another engine read can be scored: one Markdown "
     "file a page, then `gravbench omnidoc --gt OmniDocBench.json --predictions DIR`."
@@ -61,8 +63,9 @@ class CheckpointFiles:
     block_diffusion: BlockDiffusion | None
 
     def digest(self) -> str:
-        """sha256 over (file name, sha256) of everything that can change an output."""
-        names = [name for name in _IDENTITY_FILES if (self.folder / name).is_file()]
+        """sha256 over (file name, sha256) of everything that can change an output or a draft."""
+        possible = (*_IDENTITY_FILES, *(f"{head}.safetensors" for head in HEADS))
+        names = [name for name in possible if (self.folder / name).is_file()]
         whole = hashlib.sha256()
         for path in sorted([*(self.folder / name for name in names), *self.weight_files]):
             with path.open("rb") as stream:

@@ -13,7 +13,8 @@ Same numbers as the stock class to 1e-4, with about a third of its operations:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,12 +101,20 @@ class GlmDecoder:
         self.device, self.dtype = weight.device, weight.dtype
         self.rope = Rope(language.rotary_emb, device=self.device)
         self._embedding: Tensor = weight
-        self._layers = [_layer(layer) for layer in language.layers]
-        self._norm = _doubled(language.norm)
+        self._layers = [layer_of(layer.state_dict()) for layer in language.layers]
+        self._norm = _doubled(language.norm.weight)
         self._head = Linear(model.lm_head.weight)
         self._single = SingleRow(g, rotary_dim=self.rope.rotary_dim, like=weight)
         self._grouped = g.heads != g.kv_heads
         self._masks: dict[tuple[Mask, int], Tensor] = {}
+
+    def beside(self, layers: Sequence[Layer], norm: Tensor) -> GlmDecoder:
+        """A decoder of other layers and another final norm [width]: embedding, output head and angles are
+        those of this one, buffers are its own."""
+        other = copy.copy(self)
+        other._layers, other._norm, other._masks = list(layers), _doubled(norm), {}
+        other._single = SingleRow(self.geometry, rotary_dim=self.rope.rotary_dim, like=self._embedding)
+        return other
 
     @property
     def depth(self) -> int:
@@ -246,21 +255,21 @@ class GlmDecoder:
         return kept.narrow(1, cache.capacity - seen, seen)
 
 
-def _layer(layer: Any) -> Layer:
-    attention, mlp = layer.self_attn, layer.mlp
-    qkv = torch.cat((attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight))
+def layer_of(weights: Mapping[str, Tensor]) -> Layer:
+    """A layer of the stock class, of its tensors by name."""
+    attention = [weights[f"self_attn.{name}_proj.weight"] for name in "qkv"]
     return Layer(
-        norm_in=_doubled(layer.input_layernorm),
-        qkv=Linear(qkv),
-        out=Linear(attention.o_proj.weight),
-        norm_attended=_doubled(layer.post_self_attn_layernorm),
-        norm_mlp=_doubled(layer.post_attention_layernorm),
-        gate_up=Linear(mlp.gate_up_proj.weight),
-        down=Linear(mlp.down_proj.weight),
-        norm_out=_doubled(layer.post_mlp_layernorm),
+        norm_in=_doubled(weights["input_layernorm.weight"]),
+        qkv=Linear(torch.cat(attention)),
+        out=Linear(weights["self_attn.o_proj.weight"]),
+        norm_attended=_doubled(weights["post_self_attn_layernorm.weight"]),
+        norm_mlp=_doubled(weights["post_attention_layernorm.weight"]),
+        gate_up=Linear(weights["mlp.gate_up_proj.weight"]),
+        down=Linear(weights["mlp.down_proj.weight"]),
+        norm_out=_doubled(weights["post_mlp_layernorm.weight"]),
     )
 
 
-def _doubled(norm: Any) -> Tensor:
-    weight: Tensor = norm.weight.detach()
+def _doubled(norm: Tensor) -> Tensor:
+    weight = norm.detach()
     return torch.cat((weight, weight))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +30,15 @@ that is slower than the one for four. Those of a CPU need none: at GLM-OCR's siz
 as long as four in float32, half as long in bfloat16."""
 
 
+class Prefix(NamedTuple):
+    """What a head reads of a prefix beside its rows: embeddings [P, width], image tokens in place, angles
+    [P, 1, rotary_dim / 2], and the cache rows that were reserved for the request."""
+
+    embedded: Tensor
+    turn: Tensor
+    rows: int
+
+
 @dataclass(slots=True, kw_only=True)
 class GlmState:
     """One request in the cache. `offset` turns a cache row into its position: row + offset."""
@@ -36,13 +46,19 @@ class GlmState:
     cache: KvCache
     prefix_tokens: int
     offset: int
+    prefix: Prefix | None = None
+    """Until a head has taken it in; `None` without one."""
+
+
+OpenHead = Callable[[GlmDecoder], Head[GlmState]]
+"""Reads a head from its file and checks that it fits the decoder; `EngineError` where it does not."""
 
 
 class GlmStepModel:
     """Holds the requests under way, each in a slot of one cache pool.
 
-    With `record`, decode forwards run in fixed shapes that are recorded and replayed. `heads` are small
-    networks beside the checkpoint, by name; `embedder` embeds noise rows.
+    With `record`, decode forwards run in fixed shapes that are recorded and replayed. `heads` open the
+    small networks beside the checkpoint, by name, when they are first needed; `embedder` embeds noise rows.
     """
 
     def __init__(
@@ -51,14 +67,15 @@ class GlmStepModel:
         info: ModelInfo,
         *,
         record: Recorder | None = None,
-        heads: Mapping[str, Head[GlmState]] | None = None,
+        heads: Mapping[str, OpenHead] | None = None,
         embedder: Embedder | None = None,
     ) -> None:
         self.info = info
         self.head: Head[GlmState] | None = None
         self.decoder = GlmDecoder(loaded.model)
         self.pool = self.decoder.new_pool()
-        self._loaded, self._heads, self._embedder = loaded, heads or {}, embedder
+        self._loaded, self._openers, self._embedder = loaded, heads or {}, embedder
+        self._heads: dict[str, Head[GlmState]] = {}
         self._needs = Needs(rows_max=1)
         self.fewest_rows = FEWEST_ROWS.get(self.decoder.device.type, 1)
         self._prompter = Prompter(loaded.tokenizer, image_token_id=loaded.model.config.image_token_id)
@@ -68,8 +85,6 @@ class GlmStepModel:
         loaded.model.model.language_model.layers = torch.nn.ModuleList()  # the decoder holds them now
 
     def expect(self, requests: int, needs: Needs) -> None:
-        if needs.head is not None and needs.head not in self._heads:
-            raise UsageError(f"this checkpoint has no head '{needs.head}'", hint=_known(self._heads))
         if needs.noise and self._embedder is None:
             raise UsageError(
                 "this checkpoint has no noise embedder", hint="Train one, or use another strategy."
@@ -77,8 +92,16 @@ class GlmStepModel:
         if needs.taps and not 0 <= min(needs.taps) <= max(needs.taps) < self.decoder.depth:
             raise UsageError(f"taps {needs.taps} of a model of {self.decoder.depth} layers")
         self._needs = needs
-        self.head = None if needs.head is None else self._heads[needs.head]
+        self.head = None if needs.head is None else self.open_head(needs.head)
         self.pool.expect(requests)
+
+    def open_head(self, name: str) -> Head[GlmState]:
+        """The head of that name, read once; `UsageError` for an unknown one, `EngineError` for a misfit."""
+        if name not in self._openers:
+            raise UsageError(f"this checkpoint has no head '{name}'", hint=_known(self._openers))
+        if name not in self._heads:
+            self._heads[name] = self._openers[name](self.decoder)
+        return self._heads[name]
 
     def prefill(self, request: Request, *, budget: int, trace: TraceRecorder) -> tuple[GlmState, Rows]:
         decoder, model = self.decoder, self._loaded.model
@@ -109,13 +132,14 @@ class GlmStepModel:
             turn = decoder.rope.prefix(positions)
             hidden = decoder.forward(embedded, turn, cache, None, tap=(self._needs.taps, taps))
             cache.keep(len(ids))
+            prefix = None if self.head is None else Prefix(embedded, turn, len(ids) + room)
             logits = decoder.logits(hidden[-1:])
             refuse_non_finite_logits(logits, sample_id=request.sample_id, dtype=embedded.dtype)
             synchronize(decoder.device)
         trace.prefilled(
             prompt_tokens=len(ids) - pixels.image_tokens, vision_tokens=pixels.image_tokens, vision_forwards=1
         )
-        state = GlmState(cache=cache, prefix_tokens=len(ids), offset=first - len(ids))
+        state = GlmState(cache=cache, prefix_tokens=len(ids), offset=first - len(ids), prefix=prefix)
         reply = Reply(
             logits=logits,
             widths=(len(ids),),
@@ -221,6 +245,8 @@ class GlmStepModel:
 
     def abandon(self) -> None:
         self.pool.clear()
+        for head in self._heads.values():
+            head.abandon()
 
     def settle(self) -> None:
         """Record the forwards met since the last call, if forwards are recorded. Between requests only."""

@@ -110,7 +110,7 @@ def test_a_ragged_batch_gives_what_single_runs_give(
 
 
 def test_a_random_model_gives_the_ids_of_ar(
-    arm: str, backend: TransformersLocal, make_request: Callable[..., Request], tmp_path: Path
+    arm: str, headed_backend: TransformersLocal, make_request: Callable[..., Request], tmp_path: Path
 ) -> None:
     if "texts=" in arm:
         requests = [make_request(variant=i) for i in range(4)]
@@ -121,7 +121,7 @@ def test_a_random_model_gives_the_ids_of_ar(
             )
         )
         arm = f"{arm.partition('texts=')[0]}texts={path}"
-    check_on_checkpoint(backend, make_request, arm)
+    check_on_checkpoint(headed_backend, make_request, arm)
 
 
 def test_every_strategy_is_either_tested_here_or_called_lossy() -> None:
@@ -150,6 +150,7 @@ def test_a_checkpoint_that_cannot_draft_is_refused_before_any_sample(arm: str) -
         ("hsd:tau=0", "from 0.001 to 1"),
         ("blockdiff:select=best", "one of static"),
         ("tree:budget=auto,nodes=0", "from 1 to 1023"),
+        ("mtp:steps=0", "from 1 to 64"),
     ],
 )
 def test_an_option_out_of_range_names_what_it_may_be(arm: str, named: str) -> None:
@@ -157,7 +158,9 @@ def test_an_option_out_of_range_names_what_it_may_be(arm: str, named: str) -> No
         parse_strategy(arm)
 
 
-@pytest.mark.parametrize("arm", ["selfspec1:block=40", "selfspec1:block=8,groups=all", "edit:block=64"])
+@pytest.mark.parametrize(
+    "arm", ["selfspec1:block=40", "selfspec1:block=8,groups=all", "edit:block=64", "mtp:steps=64"]
+)
 def test_a_window_wider_than_the_model_is_refused(arm: str) -> None:
     with pytest.raises(UsageError, match="exceeds the cache of 64"):
         on_toy((EOS,), arm, max_positions=64)

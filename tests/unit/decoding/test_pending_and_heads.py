@@ -1,4 +1,4 @@
-"""Pending rows and small heads through the decode loop: what no strategy that ships uses yet."""
+"""Pending rows and small heads through the decode loop: the contract, with strategies of the test's own."""
 
 from __future__ import annotations
 
@@ -215,6 +215,9 @@ class ScriptedHead:
 
     def release(self, state: ToyState) -> None:
         del self.rows[id(state)], self.prefix[id(state)]
+
+    def abandon(self) -> None:
+        self.rows.clear()
 
 
 @dataclass(frozen=True, slots=True)
