@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checkpoint_support import write_random_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategy_support import (
@@ -20,11 +21,12 @@ from strategy_support import (
     with_files,
 )
 
+from gravbench.backends.referee import next_logits
 from gravbench.backends.toy import EOS, MASK
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.decoding.strategies import STRATEGIES, parse_strategy
 from gravbench.errors import UsageError
-from gravbench.records import Request
+from gravbench.records import TASKS, DecodeConfig, Generation, Request
 
 EXACT = {"ar", "selfspec"} | {arm.partition(":")[0] for arm in ARMS}
 
@@ -45,6 +47,9 @@ def arm(request: pytest.FixtureRequest, supplied: Path) -> str:
 
 
 def widest(arm: str) -> int:
+    """Tokens that a round of the arm commits at most."""
+    if arm in ("selfspec:block=4", "selfspec:block=4,legacy=1"):
+        return 4 if "legacy" in arm else 6
     return next(
         width
         for known, width in ARMS.items()
@@ -85,6 +90,8 @@ def test_it_writes_the_tokens_of_ar_whatever_it_drafts(arm: str, **case: object)
 
 
 @pytest.mark.slow
+@pytest.mark.thousand
+@pytest.mark.parametrize("arm", [*ARMS, "selfspec:block=4", "selfspec:block=4,legacy=1"], indirect=True)
 @given(**CASES)
 @settings(max_examples=1000)
 def test_it_writes_the_tokens_of_ar_a_thousand_times(arm: str, **case: object) -> None:
@@ -122,6 +129,59 @@ def test_a_random_model_gives_the_ids_of_ar(
         )
         arm = f"{arm.partition('texts=')[0]}texts={path}"
     check_on_checkpoint(headed_backend, make_request, arm)
+
+
+Spoken = tuple[TransformersLocal, list[Request], list[Generation]]
+"""A random model, what it was asked, and its answers by `ar`."""
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory, make_request: Callable[..., Request]) -> list[Spoken]:
+    """Twenty random models, fifty prompts each."""
+    requests = [make_request(variant=i // 5, task=TASKS[i % 3], budget=2 + i % 19) for i in range(50)]
+    found = []
+    for seed in range(20):
+        folder = tmp_path_factory.mktemp("random") / str(seed)
+        write_random_checkpoint(folder, seed=100 + seed)
+        model = TransformersLocal(folder)
+        decode = DecodeConfig(strategy="ar:batch=10", max_new_tokens=20)
+        found.append((model, requests, model.generate_batch(requests, decode)))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.thousand
+def test_random_models_give_the_ids_of_ar_on_a_thousand_prompts(
+    arm: str, spoken: list[Spoken], tmp_path: Path
+) -> None:
+    """Where the two likeliest tokens are within 1e-4 the width of a forward may decide: counted apart."""
+    if "texts=" in arm:
+        answers = [(asked, answer) for _, *both in spoken for asked, answer in zip(*both, strict=True)]
+        lines = [{"sample_id": a.sample_id, "token_ids": list(b.token_ids)} for a, b in answers]
+        path = tmp_path / "own.jsonl"
+        path.write_text("\n".join(map(json.dumps, lines)))
+        arm = f"{arm.partition('texts=')[0]}texts={path}"
+    decode = DecodeConfig(strategy=f"{arm}{',' if ':' in arm else ':'}batch=10", max_new_tokens=20)
+    ties, accepted = 0, 0
+    for model, requests, answers_of_ar in spoken:
+        found = model.generate_batch(requests, decode)
+        for asked, right, own in zip(requests, answers_of_ar, found, strict=True):
+            assert own.trace is not None
+            accepted += own.trace.counters.draft_accepted
+            if own.token_ids != right.token_ids:
+                ties += 1
+                assert gap_where_they_part(model, asked, right.token_ids, own.token_ids) < 1e-4
+    assert ties < 10
+    assert accepted > 0
+
+
+def gap_where_they_part(
+    model: TransformersLocal, asked: Request, right: tuple[int, ...], own: tuple[int, ...]
+) -> float:
+    """Largest logit - second largest, where `own` leaves the tokens of `ar`."""
+    place = next(i for i, (a, b) in enumerate(zip(right, own, strict=False)) if a != b)
+    first, second = next_logits(model.step_model, asked, right[:place]).topk(2).values.tolist()
+    return first - second
 
 
 def test_every_strategy_is_either_tested_here_or_called_lossy() -> None:

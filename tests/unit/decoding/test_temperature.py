@@ -51,10 +51,47 @@ def test_it_writes_what_ar_draws(
     arm: str, lengths: list[int], budget: int, draw: str, wrong_positions: set[int]
 ) -> None:
     """Cold draws stay on the script for a while, so that drafts are accepted; hot ones leave it at once."""
+    check_draws(arm, lengths, budget, draw, wrong_positions)
+
+
+@pytest.mark.slow
+@pytest.mark.thousand
+@given(
+    length=st.integers(0, 40),
+    budget=st.integers(1, 40),
+    temperature=st.sampled_from([0.2, 0.5, 1, 1.5]),
+    top_p=st.sampled_from([1, 0.9]),
+    seed=st.integers(0, 9999),
+    wrong_positions=st.sets(st.integers(0, 45)),
+)
+@settings(max_examples=1000)
+def test_it_writes_what_ar_draws_a_thousand_times(
+    arm: str,
+    length: int,
+    budget: int,
+    temperature: float,
+    top_p: float,
+    seed: int,
+    wrong_positions: set[int],
+) -> None:
+    draw = f"seed={seed},temperature={temperature},top_p={top_p}"
+    check_draws(arm, [length], budget, draw, wrong_positions, batches=(1,))
+
+
+def check_draws(
+    arm: str,
+    lengths: list[int],
+    budget: int,
+    draw: str,
+    wrong_positions: set[int],
+    *,
+    batches: tuple[int, ...] = (1, 3),
+) -> None:
+    """The arm writes what `ar` draws alike, alone and together."""
     scripts = [(*LONG[i : i + length], EOS) for i, length in enumerate(lengths)]
     budgets = [budget] * len(scripts)
     expected = together(scripts, with_draw("ar", draw), budgets=budgets, batch=1)
-    for batch in (1, 3):
+    for batch in batches:
         found = together(
             scripts,
             with_draw(arm, draw),
