@@ -23,7 +23,6 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from gravbench.records import Record
 
@@ -82,9 +81,16 @@ def expanded_limits(draws: Floats, influences: Floats, *, stratum_of: Ints, conf
     factor, spread = sqrt(len(stratum_of) / freedom), float(defined.std())
     if spread > 0:
         factor = max(factor, jackknife_error(influences, stratum_of) / spread)
-    tail = NormalDist().cdf(factor * float(stdtrit(freedom, (1 - confidence) / 2)))
+    tail = NormalDist().cdf(factor * student_quantile((1 - confidence) / 2, freedom))
     low, high = np.quantile(defined, (tail, 1 - tail))
     return float(low), float(high)
+
+
+def student_quantile(level: float, freedom: int) -> float:
+    """Quantile of Student's t at `level`, in 0..1, with `freedom` degrees of freedom, 1 and up."""
+    from scipy.special import stdtrit  # a second start-up, which verbs that make no interval do without
+
+    return float(stdtrit(freedom, level))
 
 
 def jackknife_error(influences: Floats, stratum_of: Ints) -> float:

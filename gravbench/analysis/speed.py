@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from gravbench.analysis.bootstrap import (
     CONFIDENCE,
@@ -23,6 +22,7 @@ from gravbench.analysis.bootstrap import (
     cluster_sums,
     design_of,
     ratio,
+    student_quantile,
 )
 from gravbench.analysis.loaded import Unit
 from gravbench.arms import ar_arms, batch_of, is_ar, speed_base
@@ -284,13 +284,10 @@ def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
     slots, costs = cost_per_forward(units, base, own)
     if len(slots) < MIN_PAIRS or slots[0] == slots[-1]:
         return None
-    line = scipy_stats.linregress(slots, np.log(costs[:, 0] / costs[:, 1]))
+    slope, error = fitted_slope(slots, np.log(costs[:, 0] / costs[:, 1]))
     reach = float(slots[-1] - slots[0])
-    error = line.stderr if np.isfinite(line.stderr) else 0.0  # NaN when all points lie on one line
-    half = float(scipy_stats.t.ppf(0.5 + CONFIDENCE / 2, len(slots) - 2) * error)
-    change, low, high = (
-        float(np.expm1(reach * slope)) for slope in (line.slope, line.slope - half, line.slope + half)
-    )
+    half = student_quantile(0.5 + CONFIDENCE / 2, len(slots) - 2) * error
+    change, low, high = (float(np.expm1(reach * each)) for each in (slope, slope - half, slope + half))
     return Drift(
         n_pairs=len(slots),
         change=change,
@@ -298,6 +295,18 @@ def measure_drift(units: Sequence[Unit], base: str, own: str) -> Drift | None:
         high=high,
         drifting=not low <= 0 <= high and abs(change) > NOTABLE_DRIFT,
     )
+
+
+def fitted_slope(x: Floats, y: Floats) -> tuple[float, float]:
+    """Least squares of y on x, both [n], n > 2, x not constant: the slope and its standard error, 0 and up.
+
+    The arithmetic of scipy.stats.linregress, without the half second that its import takes.
+    """
+    xx, xy, _, yy = np.cov(x, y, bias=True).flat
+    if yy == 0:
+        return 0.0, 0.0
+    correlation = np.clip(xy / np.sqrt(xx * yy), -1, 1)
+    return float(xy / xx), float(np.sqrt((1 - correlation**2) * yy / xx / (len(x) - 2)))
 
 
 def measure_steadiness(units: Sequence[Unit], base: str, own: str) -> Steadiness | None:

@@ -5,11 +5,18 @@ import math
 import numpy as np
 import pytest
 from run_support import gen_record, rounds_of, with_trace
+from scipy import stats as scipy_stats
 from verdict_support import share_with_interval
 
 from gravbench.analysis.bootstrap import Floats
 from gravbench.analysis.loaded import Unit
-from gravbench.analysis.speed import measure_drift, measure_steadiness, steadiness_of
+from gravbench.analysis.speed import (
+    cost_per_forward,
+    fitted_slope,
+    measure_drift,
+    measure_steadiness,
+    steadiness_of,
+)
 from gravbench.analysis.stages import amdahl, cost_model
 from gravbench.records import Counters, Times, Trace
 from gravbench.store.schema import GenRecord
@@ -82,6 +89,23 @@ def test_planted_drift_is_called_and_its_absence_is_not() -> None:
     assert drifting is not None
     assert still is not None
     assert (drifting.drifting, still.drifting) == (True, False)
+
+
+def test_drift_is_the_regression_of_scipy() -> None:
+    found = units(40, np.random.default_rng(3), drift=0.1)
+    slots, costs = cost_per_forward(found, "ar", "selfspec")
+    line = scipy_stats.linregress(slots, np.log(costs[:, 0] / costs[:, 1]))
+    half = scipy_stats.t.ppf(0.975, len(slots) - 2) * line.stderr
+    drift = measure_drift(found, "ar", "selfspec")
+    assert drift is not None
+    wanted = np.expm1((slots[-1] - slots[0]) * np.array((line.slope, line.slope - half, line.slope + half)))
+    assert (drift.change, drift.low, drift.high) == pytest.approx(tuple(wanted), rel=1e-12)
+
+
+def test_what_does_not_vary_has_no_slope_and_what_lies_on_a_line_no_error() -> None:
+    slots = np.arange(30.0)
+    assert fitted_slope(slots, np.full(30, 0.5)) == (0.0, 0.0)
+    assert fitted_slope(slots, 2 * slots) == pytest.approx((2.0, 0.0), abs=1e-7)
 
 
 def test_few_pairs_say_nothing_about_drift() -> None:
