@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -20,7 +20,9 @@ from rich.progress import (
 )
 
 from gravbench.errors import printable
-from gravbench.runner.session import Progress as ProgressProtocol
+
+if TYPE_CHECKING:
+    from gravbench.runner.session import Progress as ProgressProtocol
 
 PLAIN_EVERY_S = 15.0
 

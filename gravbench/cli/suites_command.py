@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 from rich.box import SIMPLE_HEAD
@@ -22,11 +22,11 @@ from gravbench.records import TASKS, Task
 from gravbench.store.schema import canonical_json
 from gravbench.suites.data import data_folder
 from gravbench.suites.manifest import Suite, list_suites, load_samples, load_suite, suite_digest
-from gravbench.suites.own_crops import LEFT_OUT, MadeSuite, Making, make_suite
-from gravbench.suites.own_pages import make_page_suite
 from gravbench.suites.samples import Sample
 from gravbench.suites.status import FoundData, Verification, fetch_pages, find_data, verify_suite
-from gravbench.suites.truth_tables import read_truth
+
+if TYPE_CHECKING:
+    from gravbench.suites.own_crops import MadeSuite, Making
 
 SHOWN_FAULTS = 20
 
@@ -181,6 +181,10 @@ def _faults(count: int, more: str = "") -> str:
 
 def make(given: SuitesMake) -> int:
     """Write the suite and say what is in it and what is not; 0 where at least one sample is."""
+    from gravbench.suites.own_crops import Making, make_suite
+    from gravbench.suites.own_pages import make_page_suite
+    from gravbench.suites.truth_tables import read_truth
+
     named = given.name or (given.out or given.truth or given.images or Path()).resolve().stem
     chosen = named if given.name else re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-")[:64]
     budgets = _of_tasks(given.max_new_tokens or (), "--max-new-tokens", "table=2048")
@@ -240,6 +244,8 @@ def _counted(tasks: Mapping[Any, int]) -> str:
 
 
 def _made_lines(made: MadeSuite, making: Making) -> list[str]:
+    from gravbench.suites.own_crops import LEFT_OUT
+
     where = ", ".join(f"{role} = {column}" for role, column in made.columns.items())
     lines = [f"{making.name}: {made.samples:,} samples ({_counted(made.tasks)}), in {making.out}"]
     if where:

@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gravbench.errors import DataError, NotComparableError, printable
-from gravbench.omnidocbench.evaluation import Evaluation, read_prediction
-from gravbench.omnidocbench.lines import Row
 from gravbench.omnidocbench.page_metrics import FORMULA, FORMULA_CDM, TEDS, TEDS_S, TEXT, row_labels
 from gravbench.omnidocbench.page_scores import scores_of
 from gravbench.records import Record
 from gravbench.scorers.contract import Note
 from gravbench.store.schema import sha256_of, sha256_text
+
+if TYPE_CHECKING:
+    from gravbench.omnidocbench.evaluation import Evaluation
+    from gravbench.omnidocbench.lines import Row
 
 SCHEMA = "gravbench.omnidoc/2"
 MAX_RESULT_BYTES = 4 * 1024 * 1024 * 1024
@@ -81,6 +83,8 @@ def page_records(
 
     `unrendered` says why there is no CDM at all.
     """
+    from gravbench.omnidocbench.evaluation import read_prediction  # reading a result needs no scorer
+
     missing = set(evaluation.without_prediction)
     records = []
     for page, result, file, fact in zip(
