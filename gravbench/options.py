@@ -199,6 +199,21 @@ class RunOptions(Record):
         ),
         Field(ge=1, le=MAX_BATCH),
     ] = 1
+    concurrency: Annotated[
+        str,
+        Option(
+            help="Requests under way at a server at once, e.g. 1,2,4,8: every strategy at each of them.",
+            identity="strategies",
+            spelled=False,
+            alone=True,
+        ),
+        Field(pattern=r"^([1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*)?$"),
+    ] = ""
+    """Such an arm is written `ar:batch=4`."""
+    url: Annotated[
+        tuple[str, ...],
+        Option(help="URL of a server, or STRATEGY=URL; repeatable. Samples are spread over several."),
+    ] = ()
     repeats: Annotated[
         int,
         Option(help="Times that every strategy answers every sample.", identity="repeats", show_default=True),

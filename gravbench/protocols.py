@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gravbench.records import DecodeConfig, Generation, Record, Request
@@ -26,6 +27,17 @@ class BackendInfo(Record):
     cuda_graphs: bool = False
     """Whether decode forwards are recorded and replayed."""
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """What a run says of its servers. `urls` are `URL`, or `STRATEGY=URL` for one that decodes that way."""
+
+    urls: tuple[str, ...] = ()
+    model: str | None = None
+    """`--model`, as it was given."""
+    key: str | None = field(default=None, repr=False)
+    """Sent as a bearer token; it stands in no record, message or log."""
 
 
 class Backend(Protocol):

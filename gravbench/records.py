@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 Task = Literal["text", "table", "formula"]
 StopReason = Literal["eos", "length", "error"]
@@ -250,6 +258,15 @@ class Trace(Record):
     counters: Counters
     rounds: Rounds | None
     times: Times
+    hidden: dict[str, str] = Field(default_factory=dict)
+    """What a server does not tell (`token_ids`, `rounds`, `times`, ...), and why; left out when empty."""
+
+    @model_serializer(mode="wrap")
+    def _as_told(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = whole(self)
+        if not self.hidden:
+            document.pop("hidden", None)
+        return document
 
     @model_validator(mode="after")
     def _adds_up(self) -> Trace:
@@ -284,6 +301,8 @@ class Generation(Record):
     loop_flag: bool = False
     error: str | None = None
     trace: Trace | None = None
+    span_ns: tuple[int, int] | None = None
+    """Submission and completion on the process's monotonic clock, where requests overlap."""
 
 
 class Piece(Record):
@@ -308,6 +327,11 @@ class Piece(Record):
     loop_flag: bool
     error: str | None = None
     trace: Trace | None
+
+    @property
+    def hides_tokens(self) -> bool:
+        """Whether tokens came out whose ids a server kept to itself."""
+        return self.trace is not None and "token_ids" in self.trace.hidden
 
     def request_id(self, sample_id: str) -> str:
         """The name of its request: the sample's own, or `page#region`."""

@@ -264,7 +264,21 @@ def hidden_notes(records_by_arm: Iterable[Sequence[GenRecord]]) -> tuple[str, ..
                 "counted as far as it tells them; acceptance by position, the histogram and counts on common "
                 "tokens leave them out"
             )
+        found += [
+            f"{ok[0].arm}: {name} of {n} of {len(ok)} samples not told: {reason}"
+            for (name, reason), n in sorted(_untold(ok).items())
+        ]
     return tuple(found)
+
+
+def _untold(records: Iterable[GenRecord]) -> Counter[tuple[str, str]]:
+    """Samples in which a server hides token ids, their number or times, by name and reason."""
+    return Counter(
+        told
+        for record in records
+        for told in {item for _, trace in record.answers for item in trace.hidden.items()}
+        if told[0] in ("times", "token_ids", "tokens_out")
+    )
 
 
 def _occupancy(records: Iterable[GenRecord]) -> float | None:

@@ -16,19 +16,23 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gravbench.errors import UsageError
-from gravbench.protocols import Backend
+from gravbench.protocols import Backend, Servers
 from gravbench.registry import Registry
 
 BACKENDS = Registry(
     "gravbench.backends",
     {
+        "openai": "gravbench.backends.openai:open_backend",
         "toy": "gravbench.backends.toy:open_backend",
         "transformers": "gravbench.backends.transformers_local:open_backend",
     },
 )
-"""Each is called as `open_backend(model, *, device, dtype, threads, **its_own_options) -> Backend`."""
+"""Each is called as `open_backend(model, *, device, dtype, threads, **its_own_options) -> Backend`.
 
-COMMON = ("model", "device", "dtype", "threads")
+One with a parameter `servers` is reached over HTTP, and gets `gravbench.protocols.Servers`.
+"""
+
+COMMON = ("model", "device", "dtype", "threads", "servers")
 
 
 def open_backend(
@@ -38,9 +42,16 @@ def open_backend(
     device: str = "cpu",
     dtype: str = "float32",
     threads: int = 1,
+    servers: Servers | None = None,
 ) -> Backend:
     """Open `name` or `name:option=value,...` on the checkpoint folder `model` (`None`: its own)."""
     opener, options = _read(backend)
+    if is_served(backend):
+        options["servers"] = servers or Servers()
+    elif servers is not None and servers.urls:
+        raise UsageError(
+            f"--url: backend '{name_of(backend)}' runs here, on no server", hint="Leave --url out."
+        )
     opened: Backend = opener(model, device=device, dtype=dtype, threads=threads, **options)
     return opened
 
@@ -48,6 +59,13 @@ def open_backend(
 def name_of(backend: str) -> str:
     """The backend's name, without its options."""
     return backend.partition(":")[0]
+
+
+def is_served(backend: str) -> bool:
+    """Whether a backend is reached over HTTP; one that is not of this registry is not."""
+    if name_of(backend) not in BACKENDS:
+        return False
+    return "servers" in inspect.signature(BACKENDS.load(name_of(backend))).parameters
 
 
 def canonical_backend(backend: str) -> str:

@@ -136,6 +136,8 @@ class Reading:
     assembly: Assembly | None = None
     error: str | None = None
     """Why the sample as a whole has no answer."""
+    span_ns: tuple[int, int] | None = None
+    """Submission and completion of its one request, where a server answers several at once."""
 
     @property
     def stop_reason(self) -> StopReason:

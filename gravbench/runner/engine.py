@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 from gravbench.arms import batch_of, canonical, with_batch
 from gravbench.errors import EngineError, UsageError
 from gravbench.options import DEFAULT_MODEL, DEFAULT_STRATEGIES, RunOptions
-from gravbench.protocols import Backend, BackendInfo
+from gravbench.protocols import Backend, BackendInfo, Servers
 from gravbench.resources import shipped_model_dir
 from gravbench.store.schema import sha256_text
 
@@ -23,15 +24,30 @@ if TYPE_CHECKING:
 
 def open_engine(options: RunOptions, suite: Suite) -> Backend:  # noqa: ARG001 - prompts travel with requests
     """Open the backend of `options`, loading its module (and torch) only now."""
-    from gravbench.backends.registry import name_of, open_backend
+    from gravbench.backends.registry import is_served, name_of, open_backend
 
+    if is_served(options.backend):
+        key = os.environ.get(KEY_VARIABLE)
+        servers = Servers(urls=options.url, model=options.model, key=key)
+        return open_backend(
+            options.backend,
+            device=options.device,
+            dtype=options.dtype,
+            threads=options.threads,
+            servers=servers,
+        )
     return open_backend(
         options.backend,
         model=checkpoint_of(options.model, backend=name_of(options.backend)),
         device=options.device,
         dtype=options.dtype,
         threads=options.threads,
+        servers=Servers(urls=options.url),
     )
+
+
+KEY_VARIABLE = "GRAVBENCH_API_KEY"
+"""Where the key of servers comes from: no option, since options are recorded."""
 
 
 def checkpoint_of(model: str | None, *, backend: str = "transformers") -> Path | None:
@@ -57,7 +73,17 @@ def checkpoint_of(model: str | None, *, backend: str = "transformers") -> Path |
 def as_arms(options: RunOptions) -> RunOptions:
     """The options with their strategies as the arms of a run: checked, with their batch size."""
     arms = check_strategies(options.strategies, batch_size=options.batch_size)
-    return options.but(strategies=arms, batch_size=1)
+    if options.concurrency:
+        from gravbench.backends.registry import is_served
+
+        if options.batch_size > 1 or not is_served(options.backend):
+            raise UsageError(
+                f"--concurrency: for a backend over HTTP, without --batch-size; this is {options.backend}",
+                hint="A backend that runs here decodes together what --batch-size says.",
+            )
+        sizes = dict.fromkeys(map(int, options.concurrency.split(",")))
+        arms = check_strategies([with_batch(arm, size) for size in sizes for arm in arms])
+    return options.but(strategies=arms, batch_size=1, concurrency="")
 
 
 def check_strategies(strategies: Sequence[str], *, batch_size: int = 1) -> tuple[str, ...]:

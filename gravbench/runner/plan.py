@@ -153,7 +153,10 @@ class CropReader:
             piece_of(answer, task=sample.task, label=sample.task)
             for sample, answer in zip(samples, answers, strict=True)
         ]
-        return [Reading(pieces=(piece,), text=piece.text, error=piece.error) for piece in pieces]
+        return [
+            Reading(pieces=(piece,), text=piece.text, error=piece.error, span_ns=answer.span_ns)
+            for piece, answer in zip(pieces, answers, strict=True)
+        ]
 
     def prompt_sha(self, sample: Crop) -> str:
         return sha256_text(self.suite.prompts[sample.task])

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from gravbench.analysis.loaded import facts_of
 from gravbench.analysis.summary import Summary, build_summary, summary_json
 from gravbench.arms import batch_of, parse_arm
-from gravbench.backends.registry import canonical_backend
+from gravbench.backends.registry import canonical_backend, is_served
 from gravbench.errors import NotComparableError
 from gravbench.options import RunOptions, command_of
 from gravbench.pages.assembly import ASSEMBLER
@@ -125,7 +125,10 @@ def run(
             session_id=uuid.uuid4().hex,
             progress=progress,
             clocks=clocks,
-            memory=MemoryWatch(process=ResidentMemory(), device=backend.take_peak_bytes),
+            memory=MemoryWatch(
+                process=None if is_served(options.backend) else ResidentMemory(),
+                device=backend.take_peak_bytes,
+            ),
             retry_failed=options.retry_failed,
         )
         pairs = session.run()

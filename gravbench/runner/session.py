@@ -57,17 +57,20 @@ class Clocks:
 class MemoryWatch:
     """Peaks of memory between `begin` and `end`, both called outside every clock."""
 
-    process: ResidentMemory
+    process: ResidentMemory | None
+    """`None`: the model is in another process, and memory of this one says nothing."""
     device: Callable[[], int | None]
     """A backend's `take_peak_bytes`."""
 
     def begin(self) -> None:
         self.device()
-        self.process.begin()
+        if self.process is not None:
+            self.process.begin()
 
     def end(self) -> PeakMemory | None:
         """`None` where nothing can be measured."""
-        process, device = self.process.peak_bytes(), self.device()
+        process = None if self.process is None else self.process.peak_bytes()
+        device = self.device()
         if process is None and device is None:
             return None
         return PeakMemory(process_bytes=process, device_bytes=device)
@@ -200,7 +203,14 @@ class Session:
         self._calls += shared
         for entry, reading in zip(entries, readings, strict=True):
             attempt = attempts.get((entry.sample_id, entry.rep), 0) + 1
-            record = self._record(entry, reading, attempt=attempt, submit_ns=submit_ns, done_ns=done_ns)
+            own = reading.span_ns
+            record = self._record(
+                entry,
+                reading,
+                attempt=attempt,
+                submit_ns=own[0] - self._started_ns if own else submit_ns,
+                done_ns=own[1] - self._started_ns if own else done_ns,
+            )
             yield record.model_copy(update={**together, "forward_group": self._calls if shared else None})
 
     def _record(

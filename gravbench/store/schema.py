@@ -248,7 +248,9 @@ class SampleAnswer(StoredRecord):
     @property
     def tells_tokens(self) -> bool:
         """Whether its token ids are known."""
-        return not self.imported or any(piece.token_ids for piece in self.pieces)
+        if self.imported:
+            return any(piece.token_ids for piece in self.pieces)
+        return not any(piece.hides_tokens for piece in self.pieces)
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -350,7 +352,9 @@ def breach(record: SampleAnswer) -> str | None:
     if record.stop_reason == "error":
         return "an ok record cannot stop by error"
     for piece, trace in record.answers:
-        if len(piece.token_ids) != trace.counters.tokens_out:
+        if len(piece.token_ids) != trace.counters.tokens_out and not (
+            piece.hides_tokens and not piece.token_ids
+        ):
             return f"{len(piece.token_ids)} token ids, counters.tokens_out is {trace.counters.tokens_out}"
     tokens = len(record.token_ids)
     if tokens > record.max_new_tokens and not record.imported:

@@ -54,7 +54,7 @@ def test_what_moves_a_run_has_its_field_in_the_identity() -> None:
     for _, _, option in declared_options():
         assert option.identity is None or option.identity.partition(".")[0] in RunIdentity.model_fields
     free = {name for name, _, option in declared_options() if option.identity is None}
-    assert free == {"out", "max_errors", "retry_failed", "fresh"}
+    assert free == {"url", "out", "max_errors", "retry_failed", "fresh"}
 
 
 def asked_for(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptions:
@@ -76,7 +76,7 @@ EVERYTHING = RunOptions(
     dtype="float16", out=Path("o"), limit=3, data=Path("d"), layout="whitespace", seed=5, threads=2,
     repeats=3,
     max_errors=ErrorLimit(count=7), fresh=True, stratify="layout", pages="p*", allow_drift=("suite",),
-    layout_model="l", retry_failed=True,
+    layout_model="l", retry_failed=True, url=("http://h:1",),
 )  # fmt: skip
 
 
