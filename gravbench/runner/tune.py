@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,8 +64,10 @@ CANDIDATES = (
     "adaptive",
     "edit:passes=auto",
     "stream",
+    "mtp",
 )
-"""Tried beside `ar` and `selfspec` at each block size: every exact strategy that needs no supplied text."""
+"""Tried beside `ar` and `selfspec` at each block size, where the checkpoint can: every exact strategy that
+needs no supplied text."""
 CONTESTANTS = 3
 ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 24, 32, 33, 64)
 CONTEXT = 96
@@ -166,7 +168,7 @@ class Tuning:
     def _candidates(self, costs: Path) -> tuple[str, ...]:
         """The arms of the first run; `UsageError` for those that no plan may name."""
         varied = [f"selfspec:block={block}" for block in self.blocks]
-        asked = self.options.strategies or (*varied, *CANDIDATES)
+        asked = self.options.strategies or self._possible((*varied, *CANDIDATES))
         arms = check_strategies((AR, *(_with_costs(arm, costs) for arm in asked if arm != AR)))
         wrong = [
             arm for arm in arms if arm in lossy_arms(arms) or parse_arm(arm).sampling or batch_of(arm) > 1
@@ -179,6 +181,16 @@ class Tuning:
                 hint="Leave out lossy strategies, texts, temperatures and batch sizes.",
             )
         return arms
+
+    def _possible(self, arms: Sequence[str]) -> list[str]:
+        """The arms that this checkpoint can run."""
+        found = []
+        with closing(self.open_backend(self.options, self.suite)) as backend:
+            for arm in arms:
+                with suppress(UsageError):
+                    backend.check([arm])
+                    found.append(arm)
+        return found
 
     def _decoded(self, arms: tuple[str, ...], name: str) -> tuple[list[GenRecord], BackendInfo]:
         folder, _ = self._run(arms, name)

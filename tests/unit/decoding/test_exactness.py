@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoint_support import write_random_checkpoint
+from checkpoint_support import HEADS, write_random_checkpoint, write_random_head
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategy_support import (
@@ -143,6 +143,8 @@ def spoken(tmp_path_factory: pytest.TempPathFactory, make_request: Callable[...,
     for seed in range(20):
         folder = tmp_path_factory.mktemp("random") / str(seed)
         write_random_checkpoint(folder, seed=100 + seed)
+        for name in HEADS:
+            write_random_head(folder, name)
         model = TransformersLocal(folder)
         decode = DecodeConfig(strategy="ar:batch=10", max_new_tokens=20)
         found.append((model, requests, model.generate_batch(requests, decode)))
@@ -172,7 +174,7 @@ def test_random_models_give_the_ids_of_ar_on_a_thousand_prompts(
                 ties += 1
                 assert gap_where_they_part(model, asked, right.token_ids, own.token_ids) < 1e-4
     assert ties < 10
-    assert accepted > 0
+    assert accepted > 0 or parse_strategy(arm).needs(spoken[0][0].step_model.info).head is not None
 
 
 def gap_where_they_part(

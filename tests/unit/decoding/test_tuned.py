@@ -114,6 +114,19 @@ def test_tune_writes_a_setting_that_a_run_takes(tmp_path: Path, capsys: pytest.C
     assert setting_of(str(out)) == found
 
 
+def test_by_default_everything_that_the_checkpoint_can_do_is_tried(tmp_path: Path) -> None:
+    costs, table = tmp_path / "costs.json", tmp_path / "table.json"
+    costs.write_text('{"forward_cost": {"1": 1.0, "9": 1.5, "33": 2.0}}')
+    drafting = {"adaptive", "tree:budget=auto", "selfspec:block=3", "stream"}
+    for block_size, tried in ((8, {"ar", "mtp", *drafting}), (None, {"ar", "mtp"})):
+        table.write_text(json.dumps({"block_size": block_size}))
+        out = tmp_path / f"{block_size}.json"
+        asked = ["tune", *TOY, "--limit", "3", "--model", str(table), "--blocks", "3", "--out", str(out)]
+        assert run_command_line([*asked, "--forward-cost", str(costs), "--quiet"]) in (0, 1)
+        found = {one.arm for one in setting_of(str(out)).estimates}
+        assert tried <= found and (block_size is not None or found.isdisjoint(drafting))
+
+
 def test_tune_refuses_what_no_plan_may_name_and_costs_it_cannot_measure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
