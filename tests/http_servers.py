@@ -38,6 +38,8 @@ class ChatServer(ThreadingHTTPServer):
         self.headers: dict[str, str] = {}
         self.bodies: list[dict[str, Any]] = []
         self.stopped = threading.Event()
+        self.info: dict[str, Any] = {"version": "0.5.23", "model_path": "m", "speculative_algorithm": None}
+        """What `/server_info` of SGLang tells."""
 
     @property
     def url(self) -> str:
@@ -45,6 +47,35 @@ class ChatServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that hang up are what is tested."""
+
+
+def _wanted(url: str) -> tuple[str, str, str]:
+    """What a picture asks for."""
+    return base64.b64decode(url.partition(",")[2])[len(PNG) :].decode().partition("|")
+
+
+def generated(fault: str, text: str, info: dict[str, Any]) -> dict[str, Any]:
+    """SGLang's reply: a token a character and an end. A server that drafts accepts three of four a verify."""
+    ids = [*map(ord, text), 0]
+    told: dict[str, Any] = {
+        "finish_reason": {"type": "abort" if fault == "abort" else "stop", "matched": 0},
+        "prompt_tokens": 20,
+        "completion_tokens": len(ids) + (fault == "count"),
+        "cached_tokens": 5 if fault == "cached" else 0,
+        "image_tokens": 12,
+        "num_retractions": 0,
+        "e2e_latency": 1e-6 if fault == "clock" else 3e-3,
+    }
+    if info.get("enable_metrics"):
+        told["first_token_latency"] = 1e-3
+    if info["speculative_algorithm"]:
+        rounds = 1 if fault == "rounds" else -(-(len(ids) - 1) // 5)
+        told |= {
+            "spec_verify_ct": rounds,
+            "spec_num_proposed_drafts": 4 * rounds,
+            "spec_num_correct_drafts": 3 * rounds,
+        }
+    return {"text": text, "output_ids": ids, "meta_info": told}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -55,12 +86,24 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
     def do_GET(self) -> None:
+        if self.path == "/server_info":
+            self._send(200, json.dumps(self.server.info).encode())
+            return
         self._send(200, json.dumps({"data": [{"id": MODEL, "owned_by": "test"}]}).encode())
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path == "/flush_cache":
+            self.server.asked["/flush_cache"] += 1
+            self._send(200, b"Cache flushed.")
+            return
+        if self.path == "/generate":
+            self.server.bodies = [*self.server.bodies[-9:], body]
+            fault, _, text = _wanted(body["image_data"])
+            self._send(200, json.dumps(generated(fault, text, self.server.info)).encode())
+            return
         url = body["messages"][0]["content"][0]["image_url"]["url"]
-        fault, _, text = base64.b64decode(url.partition(",")[2])[len(PNG) :].decode().partition("|")
+        fault, _, text = _wanted(url)
         server = self.server
         with server.running:
             server.asked[text] += 1

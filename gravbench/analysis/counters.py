@@ -277,7 +277,7 @@ def _untold(records: Iterable[GenRecord]) -> Counter[tuple[str, str]]:
         told
         for record in records
         for told in {item for _, trace in record.answers for item in trace.hidden.items()}
-        if told[0] in ("times", "token_ids", "tokens_out")
+        if told[0] in ("forwards", "times", "token_ids", "tokens_out")
     )
 
 

@@ -154,7 +154,7 @@ class OpenAIBackend:
 
         self._wire.each(jobs, do, at_once=batch_of(decode.strategy))
         sharing = Sharing([job.watch.span for job in jobs])
-        return [_generation(job, sharing, budget=_budget(job.request, decode)) for job in jobs]
+        return [_generation(job, sharing, budget=budget_of(job.request, decode)) for job in jobs]
 
     async def _answer(self, job: _Job, decode: DecodeConfig) -> None:
         document = self._document(job.request, decode)
@@ -186,7 +186,7 @@ class OpenAIBackend:
         document: dict[str, Any] = {
             "model": self._model,
             "messages": [{"role": "user", "content": content}],
-            "max_tokens": _budget(request, decode),
+            "max_tokens": budget_of(request, decode),
             "temperature": drawn.temperature or 0,
             "stream": self._stream,
         }
@@ -254,16 +254,17 @@ def _chosen(listed: dict[str, dict[str, str]], asked: str | None) -> tuple[str, 
     return asked, " and ".join(sorted({names[asked] for names in listed.values()}))
 
 
-def _budget(request: Request, decode: DecodeConfig) -> int:
+def budget_of(request: Request, decode: DecodeConfig) -> int:
+    """Tokens that a request may have."""
     return min(request.max_new_tokens, decode.max_new_tokens)
 
 
 def _generation(job: _Job, sharing: Sharing, *, budget: int) -> Generation:
     """The record of one answer; one that contradicts itself is a fault of its request."""
     name = job.request.request_id
+    if job.fault is not None:
+        return failed(name, job.fault, job.watch)
     try:
-        if job.fault is not None:
-            raise ReplyError(*_parted(job.fault))
         with reading("reply"):
             times, hidden = _times(job, sharing)
             counters, told = _counters(job.reply, budget=budget)
@@ -278,19 +279,20 @@ def _generation(job: _Job, sharing: Sharing, *, budget: int) -> Generation:
                 span_ns=job.watch.span,
             )
     except (ReplyError, ValidationError) as fault:
-        return Generation(
-            request_id=name,
-            text="",
-            token_ids=(),
-            stop_reason="error",
-            error=" ".join(str(fault).split()),
-            span_ns=None if job.watch.span[1] < job.watch.span[0] else job.watch.span,
-        )
+        return failed(name, str(fault), job.watch)
 
 
-def _parted(fault: str) -> tuple[Any, str]:
-    kind, _, message = fault.partition(": ")
-    return kind, message
+def failed(request_id: str, fault: str, watch: Stopwatch) -> Generation:
+    """The record of a request without a usable answer."""
+    start, end = watch.span
+    return Generation(
+        request_id=request_id,
+        text="",
+        token_ids=(),
+        stop_reason="error",
+        error=" ".join(fault.split()),
+        span_ns=None if end < start else (start, end),
+    )
 
 
 def _stop(reply: Reply) -> Literal["eos", "length", "error"]:

@@ -23,6 +23,7 @@ BACKENDS = Registry(
     "gravbench.backends",
     {
         "openai": "gravbench.backends.openai:open_backend",
+        "sglang": "gravbench.backends.sglang:open_backend",
         "toy": "gravbench.backends.toy:open_backend",
         "transformers": "gravbench.backends.transformers_local:open_backend",
     },

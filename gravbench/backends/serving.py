@@ -99,9 +99,13 @@ class Places:
                 hint="Name the strategy of each server: --url ar=URL --url selfspec=URL.",
             )
 
+    def all_of(self, arm: str) -> tuple[str, ...]:
+        """The URLs that answer an arm."""
+        return self._urls.get(parse_arm(arm).strategy) or self._urls[None]
+
     def of(self, arm: str, sample_id: str) -> str:
         """The URL that answers a sample, or a region `page#region` of one, in an arm."""
-        urls = self._urls.get(parse_arm(arm).strategy) or self._urls[None]
+        urls = self.all_of(arm)
         name = sample_id.partition("#")[0].encode("utf-8")
         return urls[int.from_bytes(hashlib.sha256(name).digest()[:4]) % len(urls)]
 

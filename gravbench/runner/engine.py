@@ -29,8 +29,10 @@ def open_engine(options: RunOptions, suite: Suite) -> Backend:  # noqa: ARG001 -
     if is_served(options.backend):
         key = os.environ.get(KEY_VARIABLE)
         servers = Servers(urls=options.url, model=options.model, key=key)
+        named = name_of(options.backend) == "openai"  # a name that its servers list, and no checkpoint here
         return open_backend(
             options.backend,
+            model=None if named else checkpoint_of(options.model),
             device=options.device,
             dtype=options.dtype,
             threads=options.threads,

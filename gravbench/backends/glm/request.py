@@ -80,15 +80,18 @@ class Prompter:
 
 
 def _template_ids(tokenizer: Any, prompt: str) -> list[int]:
+    return list(tokenizer.encode(turn_text(tokenizer, prompt), add_special_tokens=False))
+
+
+def turn_text(tokenizer: Any, prompt: str) -> str:
+    """The user's turn with one image that asks `prompt`, up to where the answer begins."""
     if getattr(tokenizer, "chat_template", None):
         message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
         try:
-            text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+            return str(tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True))
         except Exception as error:  # a template is a program of the checkpoint's author
             raise EngineError(f"chat template: does not render ({error})") from error
-    else:
-        text = _TEMPLATE.format(prompt=prompt)
-    return list(tokenizer.encode(text, add_special_tokens=False))
+    return _TEMPLATE.format(prompt=prompt)
 
 
 def open_image_processor(folder: Path) -> Any:
