@@ -187,7 +187,6 @@ def _regenerate(reference: Reference, given: Gate, policy: Policy) -> GateReport
             model=given.model,
             out=Path(folder),
             data=given.data,
-            argv=("gravbench", "gate", "--mode", "regenerate"),
         )
         opened = open_suite_data(options, loaded, note=progress.note)
         run_path(

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from browser_pages import interactive_ms
+from browser_timing import interactive_ms
 from report_support import build_large_report
 from system_packages import needs_chromium
 
