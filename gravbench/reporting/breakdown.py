@@ -15,7 +15,6 @@ from gravbench.analysis.quality import QualityDifference, QualityLevel, label_of
 from gravbench.analysis.run_analysis import ArmAnalysis
 from gravbench.arms import AR, is_ar
 from gravbench.reporting.charts import end_to_end, end_to_end_column, main_metric, metric_order
-from gravbench.reporting.document import PairTimes
 from gravbench.reporting.tables import (
     NONE,
     Cell,
@@ -35,8 +34,6 @@ Row = tuple[str | Cell, ...]
 Labelled = tuple[str, ArmAnalysis]
 """A strategy under the name its row goes by."""
 
-TINTED = 5
-"""Pairs from which on a cell of the map is tinted: fewer may be chance."""
 SHOWN_TIES = 3
 POINTS = "quality, points (0 to 100, 100 is best)"
 
@@ -266,36 +263,6 @@ def attribute_table(
                 )
     columns = ("group", "metric", a.base or AR, label, "difference [95 %]", "changed")
     return _some(f"{label} by {attribute or 'attribute'}, points", columns, rows, left=frozenset({0, 1}))
-
-
-def speed_map(label: str, a: ArmAnalysis, pairs: PairTimes) -> Table | None:
-    """Speedup of whole requests or pages by task and output length: sums over the pairs of a cell.
-
-    Tinted by ratio where a cell has enough pairs; `None` with a single cell.
-    """
-    starts = sorted({int(g.label.split("-")[0].rstrip("+")) for g in a.groups if g.kind == "length"})
-    names = {int(g.label.split("-")[0].rstrip("+")): g.label for g in a.groups if g.kind == "length"}
-    cells: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for task, tokens, base, own in zip(pairs.tasks, pairs.tokens, pairs.base_ns, pairs.own_ns, strict=True):
-        start = max((s for s in starts if s <= tokens), default=None)
-        if start is not None and own > 0:
-            cells.setdefault((task, start), []).append((base, own))
-    if len(cells) < 2:
-        return None
-    rows: list[Row] = [
-        (task, *(_cell_of(cells.get((task, start), [])) for start in starts))
-        for task in sorted({task for task, _ in cells})
-    ]
-    columns = ("task", *(f"{names[start]} tokens" for start in starts))
-    return table(f"End-to-end speedup by task and output length (pairs): {label}", columns, rows)
-
-
-def _cell_of(pairs: Sequence[tuple[int, int]]) -> Cell:
-    if not pairs:
-        return Cell(text=NONE)
-    ratio = sum(base for base, _ in pairs) / sum(own for _, own in pairs)
-    tint = tint_of_ratio(Interval(value=ratio, low=ratio, high=ratio)) if len(pairs) >= TINTED else None
-    return Cell(text=f"{ratio:.2f}× ({len(pairs)})", tint=tint)
 
 
 def outlier_table(label: str, a: ArmAnalysis) -> Table | None:

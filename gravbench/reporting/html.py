@@ -22,6 +22,7 @@ from gravbench.reporting import acceptance_charts, breakdown, charts, speed_char
 from gravbench.reporting.arms_table import arms_table
 from gravbench.reporting.charts import Named
 from gravbench.reporting.definitions import definitions, measured_how, published_table
+from gravbench.reporting.detail_charts import detail_charts
 from gravbench.reporting.document import PairPart, ReportDocument, RunPart
 from gravbench.reporting.gallery_pack import embedded, pack_gallery, packed, visible
 from gravbench.reporting.gates import shown_gates
@@ -98,8 +99,8 @@ def render_report(document: ReportDocument) -> str:
     packs = Packs()
     detailed = [a for a in charts.best_first(document) if a.arm.decode is not None][:DETAILED_ARMS]
     best = next(iter(charts.best_first(document)), None)
-    speed = speed_charts.speed_charts(document, detailed)
-    lead = [chart for chart in speed[:1] if chart.svg and chart.key in speed_charts.CURVES]
+    speed = speed_charts.speed_charts(document)
+    lead = [chart for chart in speed[:1] if chart.svg]
     body = (
         page_environment()
         .get_template("report.html.j2")
@@ -119,8 +120,8 @@ def render_report(document: ReportDocument) -> str:
             comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
             difference_kinds=difference_kinds,
             lead_charts=lead,
-            speed_charts=[chart for chart in speed[len(lead) :] if chart.key in speed_charts.CURVES],
-            detail_charts=[chart for chart in speed if chart.key not in speed_charts.CURVES],
+            speed_charts=speed[len(lead) :],
+            detail_charts=detail_charts(detailed),
             IN_SHORT=IN_SHORT,
             acceptance_charts=acceptance_charts.acceptance_charts(document),
             quality_charts=acceptance_charts.quality_charts(document),
@@ -200,7 +201,7 @@ def _tables(document: ReportDocument, detailed: list[Named], best: Named | None)
         "quality": breakdown.quality_table(scored),
         "equal": breakdown.equal_quality(scored),
         "changed": breakdown.quality_table(row for row in scored if breakdown.changes(row[1])),
-        "map": None if best is None else breakdown.speed_map(best.label, best.arm, best.part.pairs),
+        "map": None if best is None else speed_charts.speed_map(best.label, best.arm, best.part.pairs),
         "heat": [
             t for a in (detailed or judged[:1]) if (t := breakdown.group_table(a.label, a.arm)) is not None
         ],

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
+from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import batch_of, is_ar, parse_arm, without_batch
@@ -15,7 +16,6 @@ from gravbench.reporting.charts import (
     Chart,
     Line,
     Named,
-    Waterfall,
     best_first,
     concurrency,
     described,
@@ -24,29 +24,25 @@ from gravbench.reporting.charts import (
     interval_lines,
     left_out,
     named_arms,
-    of_pages,
     over_ar,
     palette,
 )
-from gravbench.reporting.document import ReportDocument
-from gravbench.reporting.tables import Table, interval, milliseconds, number, table, times
+from gravbench.reporting.document import PairTimes, ReportDocument
+from gravbench.reporting.tables import NONE, Cell, Table, interval, table, times, tint_of_ratio
 
-CURVES = frozenset({"block", "length", "concurrency"})
-"""Keys of the charts of which the first one drawn leads the page."""
+TINTED = 5
+"""Pairs from which on a cell of the map is tinted: fewer may be chance."""
 DRAWN_BY_LENGTH = 2
 """Strategies whose lines stand against output length."""
 _KIND = {"decode": "decode", "request": "end to end"}
 
 
-def speed_charts(document: ReportDocument, detailed: Sequence[Named]) -> list[Chart]:
-    """The charts of a page's part on speed, in order; a strategy of `detailed` has charts of its own."""
+def speed_charts(document: ReportDocument) -> list[Chart]:
+    """The curves of a page's part on speed, in order; the first leads the page."""
     found = (
         speed_by_block(document),
         speed_by_length(document),
         speed_by_concurrency(document),
-        *(amdahl_waterfall(a, f"amdahl{i}") for i, a in enumerate(detailed)),
-        *(pair_scatter(a, f"scatter{i}") for i, a in enumerate(detailed)),
-        *(drift_chart(a, f"drift{i}") for i, a in enumerate(detailed)),
     )
     return [chart for chart in found if chart is not None]
 
@@ -267,160 +263,31 @@ def _group_cells(g: GroupRow) -> tuple[str, ...]:
     )
 
 
-_SHARES = " Times of crops that decode together are shares of shared forwards, not latencies."
-STAGE_ORDER = ("load", "image", "layout", "crop", "vision", "prefill", "decode", "assembly", "other")
+def speed_map(label: str, a: ArmAnalysis, pairs: PairTimes) -> Table | None:
+    """Speedup of whole requests or pages by task and output length: sums over the pairs of a cell.
 
-
-def amdahl_waterfall(a: Named, key: str) -> Chart | None:
-    """From the request time of the speed base, stage by stage, to the strategy's own."""
-    split = stage_split(a)
-    if split is None:
-        return None
-    base, own, what = split
-    own_total = sum(own.values())
-    known = sorted({*base, *own}, key=lambda s: (STAGE_ORDER.index(s) if s in STAGE_ORDER else 99, s))
-    stages = [s for s in known if base.get(s) or own.get(s)]
-    labels, starts, ends, totals = [a.over], [0.0], [1.0], [True]
-    level = 1.0
-    rows: list[tuple[str, ...]] = []
-    for stage in stages:
-        before, after = base.get(stage, 0.0), own.get(stage, 0.0)
-        labels.append(stage)
-        starts.append(level)
-        level += after - before
-        ends.append(level)
-        totals.append(False)
-        rows.append((stage, f"{before:.1%}", f"{after:.1%}", f"{after - before:+.1%}"))
-    labels.append(a.part.arm)
-    starts.append(0.0)
-    ends.append(own_total)
-    totals.append(True)
-    rows.append((f"whole {what}", "100.0%", f"{own_total:.1%}", f"{own_total - 1:+.1%}"))
-    title = f"Where the time goes: {a.label}"
-    return Chart(
-        key=key,
-        title=title,
-        note=_amdahl_note(base, own, what, over=a.over),
-        svg=plots.waterfall_chart(
-            Waterfall(labels=tuple(labels), starts=tuple(starts), ends=tuple(ends), totals=tuple(totals)),
-            key=key,
-            title=title,
-            description=f"Time of a {what} goes from 100 % to {own_total:.0%} of {a.over}'s.",
-            x_label=f"share of {a.over}'s {what} time",
-        ),
-        table=table(title, ("stage", a.over, "own", "change"), rows),
-    )
-
-
-def stage_split(a: Named) -> tuple[dict[str, float], dict[str, float], str] | None:
-    """Stage times of speed base and strategy in units of the base's whole time, and what a whole is.
-
-    Pages have layout, crops and assembly beside the model's stages; `None` where no whole was timed.
+    Tinted by ratio where a cell has enough pairs; `None` with a single cell.
     """
-    if a.part.base_stages.get("total"):
-        whole = a.part.base_stages["total"]
-        sides = (a.part.base_stages, a.part.own_stages)
-        inner = ("total", "draft", "verify")
-        base, own = ({s: ns / whole for s, ns in side.items() if s not in inner} for side in sides)
-        return base, own, "page"
-    if (found := a.arm.amdahl) is None:
+    starts = sorted({int(g.label.split("-")[0].rstrip("+")) for g in a.groups if g.kind == "length"})
+    names = {int(g.label.split("-")[0].rstrip("+")): g.label for g in a.groups if g.kind == "length"}
+    cells: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for task, tokens, base, own in zip(pairs.tasks, pairs.tokens, pairs.base_ns, pairs.own_ns, strict=True):
+        start = max((s for s in starts if s <= tokens), default=None)
+        if start is not None and own > 0:
+            cells.setdefault((task, start), []).append((base, own))
+    if len(cells) < 2:
         return None
-    own_total = 1 / found.measured
-    return dict(found.base_shares), {s: v * own_total for s, v in found.own_shares.items()}, "request"
-
-
-def _amdahl_note(base: dict[str, float], own: dict[str, float], what: str, *, over: str) -> str:
-    """predicted = 1 / ((1 - d) + d / s), d the decode share of the base, s the decode speedup."""
-    share, spent, total = base.get("decode", 0.0), own.get("decode", 0.0), sum(own.values())
-    if not spent or not total:
-        return "Decode times are not at hand, so there is nothing to predict from."
-    predicted, measured = 1 / (1 - share + spent), 1 / total
-    residual = measured / predicted - 1
-    return (
-        f"Amdahl: decoding takes {share:.0%} of {over}'s {what} time, so {share / spent:.2f}× in decoding "
-        f"predicts {predicted:.2f}× for a {what}; measured {measured:.2f}×, residual {residual:+.1%}."
-    )
-
-
-def pair_scatter(a: Named, key: str) -> Chart | None:
-    """One dot a sample: request time of the speed base against the strategy's own, both logarithmic."""
-    p = a.part.pairs
-    shown = [i for i in range(len(p.base_ns)) if p.base_ns[i] > 0 and p.own_ns[i] > 0]
-    if not shown:
-        return None
-    title = f"Sample by sample: {a.label}"
-    rows: list[tuple[str, ...]] = [
-        (
-            p.sample_ids[i],
-            p.tasks[i],
-            str(p.tokens[i]),
-            milliseconds(p.base_ns[i]),
-            milliseconds(p.own_ns[i]),
-            times(p.base_ns[i] / p.own_ns[i]),
-        )
-        for i in shown
+    rows: list[tuple[str | Cell, ...]] = [
+        (task, *(_cell_of(cells.get((task, start), [])) for start in starts))
+        for task in sorted({task for task, _ in cells})
     ]
-    return Chart(
-        key=key,
-        title=title,
-        note="Whole requests or pages. Below the line of equal times drafting was faster. All are shown."
-        + (_SHARES if batch_of(a.part.arm) > 1 and not of_pages(a.arm) else ""),
-        svg=plots.scatter_chart(
-            [p.base_ns[i] / 1e6 for i in shown],
-            [p.own_ns[i] / 1e6 for i in shown],
-            key=key,
-            title=title,
-            description=f"{len(shown)} samples; speedup {interval(end_to_end(a.arm), '×')}.",
-            x_label=f"{a.over}, ms",
-            y_label=f"{a.part.arm}, ms",
-            guides=(1, 2, 4),
-            log_x=True,
-        ),
-        table=table(
-            title, ("sample", "task", "tokens", a.over, "own", "speedup"), rows, left=frozenset({0, 1})
-        ),
-    )
+    columns = ("task", *(f"{names[start]} tokens" for start in starts))
+    return table(f"End-to-end speedup by task and output length (pairs): {label}", columns, rows)
 
 
-def drift_chart(a: Named, key: str) -> Chart | None:
-    """Ratio of costs per forward by slot, with the blocks of the steadiness check."""
-    c = a.part.costs
-    if len(c.slots) < 2:
-        return None
-    ratios = [b / o for b, o in zip(c.base, c.own, strict=True)]
-    d, s = a.arm.drift, a.arm.steadiness
-    said = []
-    if d is not None:
-        said.append(f"Change from first to last slot {d.change:+.1%} [{d.low:+.1%}, {d.high:+.1%}].")
-    if s is not None:
-        word = "No change seen beyond noise" if s.steady else "NOT STEADY"
-        said.append(
-            f"{word}: the last three of six blocks lie within "
-            f"{s.last_three_spread:.1%}; first block {s.warm_up:+.1%} against the others."
-        )
-    steps = []
-    if s is not None:
-        for index, height in enumerate(s.block_ratios):
-            low, high = (round(len(c.slots) * (index + i) / len(s.block_ratios)) for i in (0, 1))
-            steps.append((c.slots[low], c.slots[high - 1], height))
-    title = f"Did the machine hold still? {a.label}"
-    rows: list[tuple[str, ...]] = [
-        (f"{slot:g}", milliseconds(b), milliseconds(o), number(b / o, 3))
-        for slot, b, o in zip(c.slots, c.base, c.own, strict=True)
-    ]
-    return Chart(
-        key=key,
-        title=title,
-        note=" ".join(said) or "Too few pairs to measure drift.",
-        svg=plots.scatter_chart(
-            c.slots,
-            ratios,
-            key=key,
-            title=title,
-            description=" ".join(said) or "Cost ratio by slot.",
-            x_label="slot (order of execution)",
-            y_label=f"cost per forward, {a.over} / own",
-            steps=steps,
-        ),
-        table=table(title, ("slot", f"{a.over}, per forward", "own, per forward", "ratio"), rows),
-    )
+def _cell_of(pairs: Sequence[tuple[int, int]]) -> Cell:
+    if not pairs:
+        return Cell(text=NONE)
+    ratio = sum(base for base, _ in pairs) / sum(own for _, own in pairs)
+    tint = tint_of_ratio(Interval(value=ratio, low=ratio, high=ratio)) if len(pairs) >= TINTED else None
+    return Cell(text=f"{ratio:.2f}× ({len(pairs)})", tint=tint)
