@@ -1,7 +1,8 @@
 """`gravbench tune`: measure, predict, confirm. A setting is what is left of two runs and a table of costs.
 
 1. c(N, Q) is measured: N requests in a forward, Q rows of each.
-2. Every candidate decodes the tuning suite once; its forwards are priced (`gravbench.analysis.tuning`).
+2. Every candidate decodes the tuning suite once; the table is set to the level of their forwards, and these
+   are priced by it (`gravbench.analysis.tuning`).
 3. The plan that promises most is run beside `ar` and the best single strategies, interleaved. A plan that is
    clearly slower than one of them yields to it; a prediction that is off by more than a tenth is said.
 """
@@ -28,6 +29,7 @@ from gravbench.analysis.tuning import (
     predicted,
     ranked,
     rate,
+    spent,
     work_of,
 )
 from gravbench.arms import AR, batch_of, canonical, parse_arm, with_batch, without_batch
@@ -38,7 +40,7 @@ from gravbench.errors import DataError, UsageError
 from gravbench.options import RunOptions
 from gravbench.protocols import BackendInfo
 from gravbench.provenance import capture
-from gravbench.records import TASKS, Task
+from gravbench.records import TASKS, Task, Times
 from gravbench.resources import __version__
 from gravbench.runner.engine import check_strategies, lossy_arms, machine_of
 from gravbench.runner.plan import group_size
@@ -91,6 +93,35 @@ class Measured:
         )
 
 
+def levelled(measured: Measured, records: Sequence[GenRecord]) -> Measured:
+    """The tables at the level of decoding: short answers meet caches that are colder than a measurement's.
+
+    The shape of the tables stays; one factor for the forwards of `ar`, another for all wider ones, set them
+    to the time that the forwards of `records`, decoded one by one, took.
+    """
+    if measured.unit_ns is None:
+        return measured
+    took, priced = {True: 0, False: 0}, {True: 0.0, False: 0.0}
+    for record in records:
+        for _, trace in record.answers:
+            took[record.arm == AR] += _forwards_ns(trace.times)
+            priced[record.arm == AR] += spent([work_of(trace)], measured.cost)
+    if not all(took.values()):
+        return measured
+    single, wide = (took[of_ar] / priced[of_ar] / measured.unit_ns for of_ar in (True, False))
+    tables = {
+        n: {q: cost * (1.0 if n == q == 1 else wide / single) for q, cost in table.items()}
+        for n, table in measured.tables.items()
+    }
+    return Measured(tables=tables, unit_ns=single * measured.unit_ns)
+
+
+def _forwards_ns(times: Times) -> int:
+    """Nanoseconds of an answer's model forwards."""
+    parts = (times.draft_ns, times.verify_ns, times.denoise_ns, times.cache_write_ns)
+    return sum(ns or 0 for ns in parts)
+
+
 def measured_here(
     options: RunOptions, suite: Suite, batches: Sequence[int], *, opened: OpenBackend
 ) -> Measured:
@@ -141,6 +172,7 @@ class Tuning:
         )
         arms = self._candidates(costs)
         records, info = self._decoded(arms, "candidates")
+        measured = levelled(measured, records)
         boards = {batch: board_of(self._estimates(records, measured, batch), batch) for batch in self.batches}
         plans = {batch: choose(board) for batch, board in boards.items()}
         batch = max(self.batches, key=lambda size: predicted(boards[size], plans[size]))
@@ -291,14 +323,12 @@ def _host(records: Sequence[GenRecord], unit_ns: float | None) -> float:
     """What a round spends outside the model's forwards, in c(1); 0 where the costs were given."""
     if unit_ns is None:
         return 0.0
-    spent, rounds = 0, 0
+    took, rounds = 0, 0
     for record in records:
         for _, trace in record.answers:
-            times = trace.times
-            forwards = (times.draft_ns, times.verify_ns, times.denoise_ns, times.cache_write_ns)
-            spent += (times.decode_ns or 0) - sum(ns or 0 for ns in forwards)
+            took += (trace.times.decode_ns or 0) - _forwards_ns(trace.times)
             rounds += trace.counters.rounds
-    return max(spent, 0) / rounds / unit_ns if rounds else 0.0
+    return max(took, 0) / rounds / unit_ns if rounds else 0.0
 
 
 def _survival(records: Sequence[GenRecord]) -> list[Survival]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from run_support import gen_record, with_trace
 from strategy_support import setting
 
 from gravbench.backends.toy import ToyBackend, ToyTable
@@ -16,7 +17,8 @@ from gravbench.decoding.setting import Setting
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tuned import _plan, setting_of
 from gravbench.errors import UsageError
-from gravbench.records import Task
+from gravbench.records import Counters, Rounds, Task, Times, Trace
+from gravbench.runner.tune import Measured, levelled
 from gravbench.store.rundir import RunDirectory
 
 PLAN: dict[Task, str] = {"text": "adaptive", "table": "tree:nodes=20", "formula": "ar"}
@@ -112,6 +114,42 @@ def test_tune_writes_a_setting_that_a_run_takes(tmp_path: Path, capsys: pytest.C
     assert len({one.cost_tpf for one in found.estimates if one.arm == "ar" and one.batch == 1}) == 1
     assert found.confirmed and set(found.plan) == {"text", "table", "formula"}
     assert setting_of(str(out)) == found
+
+
+def test_costs_are_set_to_the_level_of_the_forwards_that_were_decoded() -> None:
+    """One row took 20 ns where 10 were measured, nine rows 60 where 15 were: 3 c(1) and no longer 1.5."""
+    rounds = Rounds(
+        offered=(8,),
+        accepted=(8,),
+        committed=(10,),
+        seeds=(1,),
+        extra=(2,),
+        forwards={"draft": (1,), "verify": (1,)},
+    )
+    wide = Counters(
+        tokens_out=11,
+        rounds=1,
+        fwd_draft=1,
+        fwd_verify=1,
+        rows_draft=9,
+        rows_verify=9,
+        draft_offered=8,
+        draft_accepted=8,
+    )
+    trace = Trace(counters=wide, rounds=rounds, times=Times(draft_ns=60, verify_ns=60))
+    single = Rounds(
+        offered=(0,), accepted=(0,), committed=(1,), seeds=(0,), extra=(1,), forwards={"verify": (1,)}
+    )
+    plain = Counters(tokens_out=2, rounds=1, fwd_verify=1, rows_verify=1)
+    usual = Trace(counters=plain, rounds=single, times=Times(verify_ns=20))
+    records = [
+        with_trace(gen_record(arm=arm, token_ids=tuple(range(own.counters.tokens_out))), own)
+        for arm, own in (("ar", usual), ("selfspec", trace))
+    ]
+    found = levelled(Measured(tables={1: {1: 1.0, 9: 1.5}}, unit_ns=10), records)
+    assert found.unit_ns == 20 and found.tables == {1: {1: 1.0, 9: 3.0}}
+    given = Measured(tables={1: {1: 1.0, 9: 1.5}})
+    assert levelled(given, records) is given
 
 
 def test_by_default_everything_that_the_checkpoint_can_do_is_tried(tmp_path: Path) -> None:
