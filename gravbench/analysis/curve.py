@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from gravbench.analysis.identity import Identity
+from gravbench.analysis.quality import QualityDifference
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.summary import Summary
 from gravbench.arms import AR, canonical, parse_arm, with_batch
@@ -35,6 +36,10 @@ class CurvePoint(Record):
     identical_to_ar: Identity | None
     quality: dict[str, float]
     failed: int
+    lossy: Literal[True] | None = None
+    """Its tokens may differ from those of `ar` by design; absent for exact strategies."""
+    quality_difference: dict[str, QualityDifference] | None = None
+    """own - ar in points with paired intervals; absent for exact strategies."""
 
 
 class Curve(Record):
@@ -77,6 +82,8 @@ def curve_of(summary: Summary) -> Curve:
                 identical_to_ar=s.identical_to_ar,
                 quality=s.quality,
                 failed=s.failed,
+                lossy=s.lossy,
+                quality_difference=s.quality_difference,
             )
             for name, s in summary.strategies.items()
             if (c := s.counters) is not None

@@ -119,7 +119,7 @@ def _run_parts(analysis: RunAnalysis, by: Sequence[str]) -> list[RenderableType]
     clusters = "" if analysis.n_clusters == analysis.n_samples else f" in {analysis.n_clusters} pages"
     title = f"{analysis.run}: {analysis.suite}, {analysis.n_samples} samples{clusters}"
     parts: list[RenderableType] = [Text(title, style="bold"), *_data(analysis, "data")]
-    judged = [arm for arm in analysis.arms if arm.identity is not None]
+    judged = [arm for arm in analysis.arms if arm.identity is not None or (arm.lossy and arm.base)]
     if not judged:
         parts.append(Text("no ar arm beside another: nothing to hold a strategy against"))
     for arm in judged:
@@ -163,6 +163,9 @@ def _verdict_lines(arm: ArmAnalysis) -> list[str]:
     lines = []
     if audit is not None:
         lines.append(f"{arm.arm}: {same_tokens(audit, as_=base)}.")
+    if arm.lossy:
+        unknown = "" if arm.quality else ", and its quality was not measured"
+        lines.append(f"{arm.arm}: lossy by design, judged by quality{unknown}.")
     if arm.decode is not None:
         request = f", {_times(arm.request, over)} for whole requests" if arm.request else ""
         page = f", {_times(arm.page, over)} for whole pages" if arm.page else ""

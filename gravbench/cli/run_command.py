@@ -19,7 +19,7 @@ from gravbench.arms import MAX_BATCH, is_ar
 from gravbench.cli.output import print_json, print_line, print_tables, rich_table, say_error, say_warning
 from gravbench.cli.progress import duration, make_progress
 from gravbench.cli.report_page import check_page, write_page
-from gravbench.cli.summary_table import data_parts, summary_parts, timed_name
+from gravbench.cli.summary_table import data_parts, lossy_line, summary_parts, timed_name
 from gravbench.cli.verbs import Export, Run, Score, Sweep
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import RunOptions
@@ -274,6 +274,7 @@ def curve_parts(curve: Curve) -> list[RenderableType]:
     title = f"{curve.suite}: {curve.n_samples} samples, {len(curve.points)} interleaved arms"
     parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(curve.data)]
     parts.append(rich_table(_points(curve), caption=False))
+    parts += [lossy_line(p.strategy, p.speed_base, p.quality_difference, {}) for p in curve.points if p.lossy]
     batched = any(p.batch > 1 for p in curve.points)
     names = ("accepted_draft", "tau_round", "tpf_all", *(("requests_per_forward",) if batched else ()))
     parts.append(Text(f"{counter_words(*names)} {_BATCHES if batched else 'Speedups are over ar.'}"))
@@ -310,7 +311,7 @@ def _points(curve: Curve) -> Table:
             *map(number, (p.accepted_draft, p.tau_round, p.tpf_all)),
             interval(p.decode, "×"),
             interval(p.page if on_pages else p.request, "×"),
-            NONE if (i := p.identical_to_ar) is None else f"{i.n}/{i.of}",
+            "lossy" if p.lossy else NONE if (i := p.identical_to_ar) is None else f"{i.n}/{i.of}",
         )
         for p in curve.points
     ]

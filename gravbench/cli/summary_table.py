@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gravbench.analysis.loaded import note_lines
+from gravbench.analysis.quality import QualityDifference
 from gravbench.analysis.speed import Speedup
 from gravbench.analysis.stages import STAGES, PagesSummary
 from gravbench.analysis.summary import Summary, TaskSummary
@@ -28,7 +29,11 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(title, style="bold"), *data_parts(summary.data)]
     identity = 1 + len(_scored(summary, pages=False))
     parts += [rich_table(_quality(summary), caption=False, whole=(identity,)), _plain(_speed(summary))]
-    parts += _lossy_lines(summary)
+    parts += [
+        lossy_line(name, s.base, s.quality_difference, summary.metrics)
+        for name, s in summary.strategies.items()
+        if s.lossy
+    ]
     if any(len(s.by_task) > 1 for s in summary.strategies.values()):
         parts.append(_plain(_by_task(summary)))
     if summary.groups is not None:
@@ -118,7 +123,7 @@ def _groups(summary: Summary) -> Table:
             own = list(found.quality.items())
             if len({value for _, value in own}) == 1:
                 own = [("all", own[0][1])]
-            heading = _heading(summary, found.metric)
+            heading = _heading(summary.metrics, found.metric)
             rows += [(group, heading, arm(name), str(found.n), f"{value:.4f}") for name, value in own]
     columns = ("group", "metric", "strategy", "n", "quality")
     return table("groups", columns, rows, left=frozenset({0, 1, 2}))
@@ -128,7 +133,7 @@ def _word_order(summary: Summary) -> Table:
     rows: Rows = [
         (
             arm(name),
-            _heading(summary, metric),
+            _heading(summary.metrics, metric),
             f"{found.plain:.4f}",
             f"{found.shuffled:.4f}",
             f"{found.shift:+.4f}",
@@ -175,16 +180,14 @@ def _speed_cells(part: TaskSummary) -> tuple[str, str, str, str, str]:
     )
 
 
-def _lossy_lines(summary: Summary) -> list[RenderableType]:
-    """What a lossy strategy costs in quality, where its speed stands."""
-    return [
-        Text(
-            f"{name} is lossy; against {s.base or AR}, in points: "
-            + "; ".join(f"{_heading(summary, m)} {signed(d)}" for m, d in s.quality_difference.items())
-        )
-        for name, s in summary.strategies.items()
-        if s.quality_difference
-    ]
+def lossy_line(
+    name: str, base: str | None, points: Mapping[str, QualityDifference] | None, metrics: Mapping[str, Metric]
+) -> Text:
+    """What a lossy strategy costs in quality, to stand where its speed does; or that nobody measured it."""
+    if not points:
+        return Text(f"{name} is lossy, and its quality against ar was not measured", style="yellow")
+    told = "; ".join(f"{_heading(metrics, m)} {signed(d)}" for m, d in points.items())
+    return Text(f"{name} is lossy; against {base or AR}, in points: {told}")
 
 
 def _same_heading(summary: Summary) -> str:
@@ -205,8 +208,8 @@ def _identical(part: TaskSummary) -> str:
     return f"{identity.n}/{identity.of} ({identity.share:.1%})"
 
 
-def _heading(summary: Summary, metric: str) -> str:
-    return summary.metrics[metric].heading if metric in summary.metrics else metric
+def _heading(metrics: Mapping[str, Metric], metric: str) -> str:
+    return metrics[metric].heading if metric in metrics else metric
 
 
 WIDEST = 8

@@ -2,8 +2,10 @@
 
 A file of JSON lines, or the folder of a run (its `gen/*.jsonl`). A line names a `sample_id` and holds
 `token_ids` of this model, or a `text` that its tokenizer takes apart; other fields are ignored, as are
-failed answers. A region of a page has the texts of its own name `page#region`, or else those of its page.
-Whether a text is worth anything shows when it is verified.
+failed answers. A page of a run supplies its text, and each of its regions that of the region. A region of a
+page has the texts of its own name `page#region`, or else those of its page: so the regions that a run has
+read are drafts of the same regions (stage 1 of HSD), and put together those of a model that reads the page
+as a whole (stage 2, `--layout none`). Whether a text is worth anything shows when it is verified.
 """
 
 from __future__ import annotations
@@ -74,9 +76,10 @@ def _read(stamps: tuple[tuple[str, int], ...], info: ModelInfo, arm: str) -> Tex
     for file, _ in stamps:
         for where, line in _lines(Path(file), arm):
             if line.get("status", "ok") == "ok":
-                ids = _ids(line, info, f"{arm}: {where}")
-                if ids:
-                    found.setdefault(str(line["sample_id"]), {})[ids] = None
+                for name, supplied in _supplied(line):
+                    ids = _ids(supplied, info, f"{arm}: {where}")
+                    if ids:
+                        found.setdefault(name, {})[ids] = None
     return Texts({name: tuple(ids) for name, ids in found.items()})
 
 
@@ -97,6 +100,15 @@ def _lines(file: Path, arm: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(held, dict) or "sample_id" not in held:
             raise UsageError(f"{arm}: {where}: no field sample_id", hint=HINT)
         yield where, held
+
+
+def _supplied(line: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names with what the line supplies for them: the sample, and the regions of a page of a run."""
+    name = str(line["sample_id"])
+    yield name, line
+    for piece in line.get("pieces") or ():
+        if piece.get("region_id") and piece.get("error") is None:
+            yield f"{name}#{piece['region_id']}", piece | {"token_ids": None}
 
 
 def _ids(line: dict[str, Any], info: ModelInfo, where: str) -> tuple[int, ...]:

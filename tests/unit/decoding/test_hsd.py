@@ -14,6 +14,7 @@ from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.texts import texts_digest, texts_of
 from gravbench.errors import UsageError
 from gravbench.records import Request
+from gravbench.store.rundir import RunDirectory
 from gravbench.store.schema import Manifest
 
 INFO = ModelInfo(eos_token_ids=(0,), vocab_size=98, max_positions=64, mask_token_id=1, block_size=4)
@@ -83,6 +84,28 @@ def test_a_run_folder_supplies_its_answers_but_not_its_failures(tmp_path: Path) 
         + json.dumps({"sample_id": "1", "status": "error", "token_ids": [], "text": ""})
     )
     assert texts_of(str(tmp_path), INFO, "hsd").by_sample == {"0": ((4, 0),)}
+
+
+def test_a_run_of_regions_drafts_the_same_regions_and_the_page_as_a_whole(tmp_path: Path) -> None:
+    """Both stages of HSD. The toy reads a whole page as what its regions make together."""
+    asked = ["run", "--suite", "pages-mini", "--pages", "page-00*", "--backend", "toy", "--strategy", "ar"]
+    first, regions, whole = (tmp_path / name for name in ("first", "regions", "whole"))
+    assert run_command_line([*asked, "--out", str(first)]) == 0
+    arm = f"hsd:texts={first}"
+    assert run_command_line([*asked, "--strategy", arm, "--out", str(regions)]) == 0
+    [read] = [record for record in RunDirectory(regions).generations() if record.arm == arm]
+    assert len(read.pieces) > 4 and read.counters is not None
+    assert read.counters.decode_tokens > 5 * read.counters.decode_forwards
+    [page] = RunDirectory(first).generations()
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"scripts": {f"{page.sample_id}#page": page.text}}))
+    one = ["--layout", "none", "--model", str(table), "--strategy", arm, "--out", str(whole)]
+    assert run_command_line([*asked, *one]) == 0
+    records = {record.arm: record for record in RunDirectory(whole).generations()}
+    assert records[arm].token_ids == records["ar"].token_ids != ()
+    counters = records[arm].counters
+    assert counters is not None and counters.own["texts_missing"] == 0
+    assert counters.decode_tokens > 5 * counters.decode_forwards
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gravbench.analysis.loaded import load_run
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
 from gravbench.cli.app import run_command_line
+from gravbench.cli.summary_table import lossy_line
 from gravbench.runner.engine import lossy_arms
 
 LOSSY = "blockdiff:block=4"
@@ -42,6 +44,31 @@ def test_its_equal_tokens_are_no_identity_but_its_quality_has_an_interval(
     analysed = {a.arm: a for a in analyse_run(load_run(out), AnalysisOptions(resamples=50)).arms}
     assert analysed[LOSSY].lossy and analysed[LOSSY].identity is None and analysed[LOSSY].quality
     assert analysed["selfspec"].identity is not None
+
+
+def test_its_quality_stands_beside_its_speed_in_a_comparison_and_on_a_curve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    asked = ["--suite", "crops-mini", "--limit", "6", "--backend", "toy"]
+    arms = ["--strategy", "ar", "--strategy", LOSSY]
+    assert run_command_line(["run", *asked, *arms, "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert run_command_line(["compare", str(out)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{LOSSY}: lossy by design, judged by quality." in shown and "nothing to hold" not in shown
+    assert re.search(rf"{LOSSY}: crops Overall [+-]\d+\.\d+ points over ar", shown)
+    curve = ["sweep", *asked, "--vary", "blockdiff", "--blocks", "4"]
+    assert run_command_line([*curve, "--out", str(tmp_path / "curve")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{LOSSY} is lossy; against ar, in points: " in shown
+    assert run_command_line([*curve, "--out", str(tmp_path / "curve"), "--json"]) == 0
+    [_, point] = json.loads(capsys.readouterr().out)["points"]
+    assert point["lossy"] is True and point["quality_difference"]
+
+
+def test_a_lossy_speed_without_quality_says_so() -> None:
+    assert "its quality against ar was not measured" in lossy_line(LOSSY, "ar", None, {}).plain
 
 
 def test_two_lossy_runs_paired_by_hand_are_told_by_quality_and_never_by_equal_text(
