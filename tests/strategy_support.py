@@ -6,15 +6,22 @@ A test of a strategy calls these with its arm; what is particular to it stands i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from gravbench.backends.glm.step_model import GlmStepModel
 from gravbench.backends.toy import EOS, ToyModel, ToyTable
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.decoding.answers import draw_of
-from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs
+from gravbench.decoding.decode_loop import Decoded, Job, decode_jobs, decode_request
+from gravbench.decoding.protocols import Lane, ModelInfo, Round, Strategy
 from gravbench.decoding.setting import Setting, setting_json
 from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
+from gravbench.decoding.window import Needs, Step, causal_window
 from gravbench.records import DecodeConfig, Request, Rounds, Task, Trace
 
 LONG = tuple(2 + i * 7 % 90 for i in range(90))
@@ -143,6 +150,37 @@ def check_identities(trace: Trace) -> None:
     assert (
         written - c.kv_rows_freed == c.decode_tokens
     )  # every committed token but the last, and the first x0
+
+
+@dataclass
+class Watched(Strategy):
+    """A strategy with what is committed and cached after each of its rounds."""
+
+    own: Strategy
+    seen: list[tuple[tuple[int, ...], Any]] = field(default_factory=list)
+
+    def needs(self, info: ModelInfo) -> Needs:
+        return self.own.needs(info)
+
+    def round(self, lane: Lane[Any]) -> Round:
+        yield from self.own.round(lane)
+        self.seen.append((tuple(lane.output.tokens), lane.state.cache.snapshot()))
+
+
+@torch.inference_mode()
+def check_cache(model: GlmStepModel, ask: Request, arm: str, *, budget: int = 40) -> None:
+    """After each round the cache is that of a fresh prefill of all committed tokens but the last."""
+    watched = Watched(parse_strategy(arm))
+    model.abandon()
+    decode_request(model, ask, strategy=watched, budget=budget, trace=TraceRecorder(lambda: 0))
+    assert len(watched.seen) > 3
+    model.expect(1, Needs(rows_max=budget))
+    for tokens, snapshot in watched.seen:
+        fresh, _ = model.prefill(ask, budget=budget, trace=TraceRecorder(lambda: 0))
+        model.forward([fresh], [Step("verify", causal_window(tokens[:-1]))])
+        model.keep(fresh, len(tokens) - 1)
+        torch.testing.assert_close(snapshot, fresh.cache.snapshot(), atol=1e-4, rtol=0)
+        model.release(fresh)
 
 
 def check_on_checkpoint(

@@ -169,7 +169,7 @@ class ToyModel:
             seen = sorted(state.scratch[slot] for slot in visible if slot not in noisy)
             if drawn[row]:
                 predicted.append(self._hint(state, seen, position=places[row]))
-            elif window.tokens[row] == MASK or _amid_masks(seen, places[row]):
+            elif window.tokens[row] == MASK or any(place > places[row] for place, _ in seen):
                 predicted.append(self._draft(state, seen, position=places[row]))
             else:
                 predicted.append(self._next(state, seen, position=places[row]))
@@ -188,9 +188,10 @@ class ToyModel:
         return _guess(seen)
 
     def _draft(self, state: ToyState, seen: Sequence[tuple[int, int]], *, position: int) -> int:
-        """A mask row's guess at the token after its place, or a near miss where the table errs.
+        """The guess of a row of a draft, a mask or one that sees behind its place, at the token after it.
 
-        Its slot j counts the mask rows it sees up to its place. What it sees of tokens must be the script.
+        A near miss where the table errs. Its slot j counts the mask rows it sees up to its place. What it
+        sees of tokens must be the script.
         """
         tokens = [(place, token) for place, token in seen if token != MASK]
         if any(token != _at(state.script, place) for place, token in tokens):
@@ -291,11 +292,6 @@ class ToyHead:
             return _guess((place, *held))
         right = _at(state.script, place)
         return (right + 1) % VOCAB_SIZE if place in self._table.wrong_positions else right
-
-
-def _amid_masks(seen: Sequence[tuple[int, int]], position: int) -> bool:
-    """Whether a row sees behind its place, masks among what it sees: a token of a block that is denoised."""
-    return any(place > position for place, _ in seen) and any(token == MASK for _, token in seen)
 
 
 def _at(script: tuple[int, ...], position: int) -> int:

@@ -118,6 +118,17 @@ def test_a_narrower_verify_costs_what_was_predicted_of_the_whole_one() -> None:
             assert rate(guessed) == pytest.approx(rate(plain[arm].values()), rel=0.05)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_acceptance_by_position_foretells_what_a_narrower_verify_accepts(task: Task) -> None:
+    """sum S_j of the whole verify against that of a decoded verify of m drafts: within 5 %."""
+    own = recorded()["crops-tune"]
+    for block, verified in ((8, 4), (12, 6)):
+        whole = drafts(own[f"selfspec:block={block}"][task]).survival
+        narrow = drafts(own[f"selfspec:block={block},verify={verified}"][task]).survival
+        foretold = sum(whole[place] for place in range(1, verified + 1))
+        assert foretold == pytest.approx(sum(narrow.values()), rel=0.05)
+
+
 def test_no_verify_of_a_block_beats_one_that_knows_how_many_are_right() -> None:
     """The ceiling of every rule that picks a verify by round."""
     cost = cost_of({1: SHIPPED})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,14 +10,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from stock_model import cache_keyword, cache_of, stock_inputs, stock_model
+from strategy_support import check_cache
 
 from gravbench.backends.glm.step_model import GlmState, GlmStepModel
 from gravbench.backends.transformers_local import TransformersLocal
 from gravbench.decoding.masks import Mask, block, causal, visible, window
-from gravbench.decoding.output import Output
-from gravbench.decoding.protocols import Lane
 from gravbench.decoding.rows import Rows
-from gravbench.decoding.strategies import parse_strategy
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.decoding.window import Needs, Step, Window, causal_window
 from gravbench.records import Request
@@ -95,28 +92,8 @@ def test_the_first_row_of_a_draft_window_is_the_ar_row(pair: SimpleNamespace) ->
 @pytest.mark.parametrize(
     "strategy", ["ar", "selfspec:block=1", "selfspec:block=8", "selfspec:block=5,legacy=1"]
 )
-@torch.inference_mode()
 def test_the_cache_after_each_round_is_that_of_a_fresh_prefill(pair: SimpleNamespace, strategy: str) -> None:
-    step = pair.step
-    state, prefix = prefill(step, pair.ask)
-    output = Output(step.info.eos_token_ids, budget=40)
-    output.extend(prefix.tokens)
-    lane = Lane(model=step, request=pair.ask, state=state, output=output, trace=TraceRecorder(lambda: 0))
-    rounds = parse_strategy(strategy)
-    snapshots = []
-    while output.stop_reason is None:
-        under_way = rounds.round(lane)
-        asked = next(under_way)
-        with suppress(StopIteration):
-            while True:
-                asked = under_way.send(Rows(step.forward([state], [asked])))
-        snapshots.append((len(output.tokens), state.cache.snapshot()))
-    assert len(snapshots) > 3
-    for committed, snapshot in snapshots:
-        fresh, _ = prefill(step, pair.ask)
-        logits_of(step, fresh, causal_window(output.tokens[: committed - 1]))
-        step.keep(fresh, committed - 1)
-        torch.testing.assert_close(snapshot, fresh.cache.snapshot(), atol=ATOL, rtol=0)
+    check_cache(pair.step, pair.ask, strategy)
 
 
 @torch.inference_mode()

@@ -170,6 +170,21 @@ def test_after_a_gather_the_next_row_is_that_of_a_fresh_prefill(
     torch.testing.assert_close(following, logits_of(step, fresh, causal_window([21])), atol=ATOL, rtol=0)
 
 
+def test_each_node_of_a_tree_says_what_a_causal_forward_of_its_path_says(pair: SimpleNamespace) -> None:
+    step, parents = pair.step, [None, 0, 0, 1, 1, 2, 3, 6, 0, 7]
+    paths: list[list[int]] = []
+    for node, parent in enumerate(parents):
+        paths.append([*(paths[parent] if parent is not None else ()), node])
+    tokens = ids(step, len(parents), 13)
+    (state,) = begin(step, [pair.ask])
+    asked = Window(tokens, tree(parents), positions=[len(path) - 1 for path in paths])
+    found = logits_of(step, state, asked)
+    for node, path in enumerate(paths):
+        (fresh,) = begin(step, [pair.ask])
+        alone = logits_of(step, fresh, causal_window([tokens[at] for at in path]))
+        torch.testing.assert_close(found[node], alone[-1], atol=ATOL, rtol=0)
+
+
 @pytest.mark.parametrize("rows", [[1, 0], [0, 0], [3], [-1], 4, -1])
 def test_rows_that_do_not_ascend_or_are_not_there_are_not_kept(pair: SimpleNamespace, rows: object) -> None:
     (state,) = begin(pair.step, [pair.ask])

@@ -21,10 +21,16 @@ def test_one_pass_is_selfspec() -> None:
 
 
 def test_every_pass_commits_one_exact_token() -> None:
-    _, trace, rounds = on_toy(LONG, "edit:block=4,passes=3", budget=61)
+    _, trace, rounds = on_toy(LONG, "edit:block=4,passes=3", budget=61, wrong_slots=(4,))
     full = [seeds for seeds, offered in zip(rounds.seeds, rounds.offered, strict=True) if offered]
     assert set(full) == {3} and max(rounds.extra) == 4
     assert trace.counters.fwd_draft == sum(rounds.seeds)
+
+
+def test_a_draft_that_a_pass_leaves_as_it_was_is_verified_at_once() -> None:
+    _, trace, rounds = on_toy(LONG, "edit:block=4,passes=8", budget=61)
+    assert set(rounds.committed[:-1]) == {2 + 4 + 1} and set(rounds.seeds[:-1]) == {2}
+    assert trace.counters.own["edit_settled"] >= rounds.count - 1
 
 
 def test_edits_are_held_against_what_was_committed() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from strategy_support import (
     ARMS,
     LONG,
     check_batches,
+    check_cache,
     check_ends_and_budgets,
     check_identities,
     check_on_checkpoint,
@@ -89,6 +90,18 @@ def test_it_writes_the_tokens_of_ar_whatever_it_drafts(arm: str, **case: object)
     check_case(arm, **case)  # type: ignore[arg-type]
 
 
+DRAFTING = [arm for arm in ARMS if arm.partition(":")[0] not in ("lookup", "hsd", "mtp", "tuned")]
+
+
+@pytest.mark.parametrize("masked", ["selfspec:block=4", *DRAFTING])
+def test_a_wrong_mask_id_keeps_the_tokens_and_loses_the_drafts(masked: str) -> None:
+    script = (*LONG[:60], EOS)
+    right, trained, _ = on_toy(script, masked)
+    wrong, guessed, _ = on_toy(script, masked, mask_token_id=50)
+    assert wrong.tokens == right.tokens == script
+    assert guessed.counters.draft_accepted < trained.counters.draft_accepted / 4
+
+
 @pytest.mark.slow
 @pytest.mark.thousand
 @pytest.mark.parametrize("arm", [*ARMS, "selfspec:block=4", "selfspec:block=4,legacy=1"], indirect=True)
@@ -121,14 +134,29 @@ def test_a_random_model_gives_the_ids_of_ar(
 ) -> None:
     if "texts=" in arm:
         requests = [make_request(variant=i) for i in range(4)]
-        path = tmp_path / "own.jsonl"
-        path.write_text(
-            "\n".join(
-                json.dumps({"sample_id": r.sample_id, "token_ids": list(range(5, 60)) * 2}) for r in requests
-            )
-        )
-        arm = f"{arm.partition('texts=')[0]}texts={path}"
+        texts = {r.sample_id: list(range(5, 60)) * 2 for r in requests}
+        arm = supplied_with(arm, texts, tmp_path)
     check_on_checkpoint(headed_backend, make_request, arm)
+
+
+def supplied_with(arm: str, texts: Mapping[str, Sequence[int]], folder: Path) -> str:
+    """The arm with `texts` in the place of its own."""
+    path = folder / "own.jsonl"
+    lines = [{"sample_id": name, "token_ids": list(ids)} for name, ids in texts.items()]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return f"{arm.partition('texts=')[0]}texts={path}"
+
+
+def test_the_cache_of_a_random_model_after_each_round_is_that_of_a_fresh_prefill(
+    arm: str, headed_backend: TransformersLocal, make_request: Callable[..., Request], tmp_path: Path
+) -> None:
+    """Five of six tokens that `hsd` is supplied with are right: trees leave gaps in the cache to close."""
+    ask = make_request(variant=3)
+    if "texts=" in arm:
+        right = headed_backend.generate(ask, DecodeConfig(strategy="ar", max_new_tokens=40)).token_ids
+        wrong = [token if place % 6 else 5 for place, token in enumerate(right)]
+        arm = supplied_with(arm, {ask.sample_id: wrong}, tmp_path)
+    check_cache(headed_backend.step_model, ask, arm, budget=24)
 
 
 Spoken = tuple[TransformersLocal, list[Request], list[Generation]]
@@ -159,10 +187,7 @@ def test_random_models_give_the_ids_of_ar_on_a_thousand_prompts(
     """Where the two likeliest tokens are within 1e-4 the width of a forward may decide: counted apart."""
     if "texts=" in arm:
         answers = [(asked, answer) for _, *both in spoken for asked, answer in zip(*both, strict=True)]
-        lines = [{"sample_id": a.sample_id, "token_ids": list(b.token_ids)} for a, b in answers]
-        path = tmp_path / "own.jsonl"
-        path.write_text("\n".join(map(json.dumps, lines)))
-        arm = f"{arm.partition('texts=')[0]}texts={path}"
+        arm = supplied_with(arm, {a.sample_id: b.token_ids for a, b in answers}, tmp_path)
     decode = DecodeConfig(strategy=f"{arm}{',' if ':' in arm else ':'}batch=10", max_new_tokens=20)
     ties, accepted = 0, 0
     for model, requests, answers_of_ar in spoken:
