@@ -184,13 +184,23 @@ def _ratio(numerator: int, denominator: int) -> float | None:
 
 Pairs = Sequence[tuple[GenRecord, GenRecord]]
 COST_TABLE_MIN = 2
+KINDS = ("draft", "denoise", "verify", "cache_write", "head")
+"""Of the forwards of a round, those of a small head last."""
+
+
+class RoundPart(Record):
+    """Forwards of one kind: how many a round makes, their mean rows, and what one of them costs in c(1)."""
+
+    forwards: float
+    rows: float
+    cost: float
 
 
 class CostModel(Record):
     """Predicted and measured decode speedup; `None` where a factor was not measured.
 
     `round_cost` is the cost of a round's forwards in units of c(1), `source` says where it comes from:
-    the forward times in the run's own traces, or a table of c(Q)/c(1).
+    the forward times in the run's own traces, or a table of c(Q)/c(1). Steps of a small head are in it.
     """
 
     source: Literal["traces", "table"]
@@ -201,6 +211,39 @@ class CostModel(Record):
     predicted: float
     measured: float
     residual: float
+    accepted_draft: float | None = None
+    parts: dict[str, RoundPart] | None = None
+    """draft, denoise, verify, cache_write and head, those that were made."""
+    outside: float | None = None
+    """What a round spends beyond its forwards (host work, or what a table gets wrong), in c(1)."""
+
+
+GOAL = 2.0
+"""The decode speedup that a strategy should reach, or its cost model say why not."""
+
+
+def shortfall(model: CostModel) -> str | None:
+    """Why a strategy stays below `GOAL`; `None` where it does not, or where nothing was measured.
+
+    Ceilings on its speedup: every forward at c(1); at its own c(Q); the head's steps too; all that was
+    measured. The first of them below the goal names the reason.
+    """
+    if model.measured >= GOAL or model.parts is None:
+        return None
+    main = [part for kind, part in model.parts.items() if kind != "head"]
+    made = sum(part.forwards for part in main)
+    wide = sum(part.forwards * part.cost for part in main)
+    goal, allowed = f"{GOAL:g}×", f"{model.tau_round / GOAL:.2f} c(1) a round"
+    if model.tau_round < GOAL * made:
+        return f"tokens: {model.tau_round / made:.2f} a forward, below {goal} even if each cost c(1)"
+    if model.tau_round < GOAL * wide:
+        return f"c(Q): {made:.2f} forwards of {wide / made:.2f} c(1), and {goal} allows {allowed}"
+    if model.tau_round < GOAL * model.round_cost:
+        return (
+            f"head: {model.round_cost - wide:.2f} c(1) beside forwards of {wide:.2f}; {goal} allows {allowed}"
+        )
+    beside = f"{model.outside or 0:.2f} c(1) beside {model.round_cost:.2f}"
+    return f"outside forwards: {beside}; {goal} allows {allowed}"
 
 
 class Amdahl(Record):
@@ -232,13 +275,10 @@ def cost_model(pairs: Pairs, *, table: Mapping[int, float] | None = None) -> Cos
     if not (own.tau_round and own.rounds and base.decode_forwards and base_ns and own_ns):
         return None
     unit_ns = base_ns / base.decode_forwards  # c(1)
-    if table is None:
-        spent = sum(_spent([b for _, b in ok], stage) for stage in ("draft", "verify"))
-        if not spent:
-            return None
-        round_cost = spent / own.rounds / unit_ns
-    else:
-        round_cost = _table_cost(own, table)
+    parts = _parts(own, {kind: _spent([b for _, b in ok], kind) / unit_ns for kind in KINDS}, table)
+    round_cost = sum(part.forwards * part.cost for part in parts.values())
+    if not round_cost:
+        return None
     predicted = own.tau_round / round_cost
     measured = base_ns / own_ns
     return CostModel(
@@ -250,6 +290,9 @@ def cost_model(pairs: Pairs, *, table: Mapping[int, float] | None = None) -> Cos
         predicted=predicted,
         measured=measured,
         residual=measured / predicted - 1,
+        accepted_draft=own.accepted_draft,
+        parts=parts,
+        outside=own_ns / unit_ns / own.rounds - round_cost,
     )
 
 
@@ -275,21 +318,23 @@ def amdahl(pairs: Pairs) -> Amdahl | None:
     )
 
 
-def _table_cost(counters: CounterSummary, table: Mapping[int, float]) -> float:
-    """Cost of an average round in units of c(1), each kind of forward at its mean number of rows."""
-    known = sorted(table)
-    if len(known) < COST_TABLE_MIN:
+def _parts(
+    counters: CounterSummary, spent: Mapping[str, float], table: Mapping[int, float] | None
+) -> dict[str, RoundPart]:
+    """What the rounds were made of. A forward costs what the table says of its mean rows, else what it took
+    of `spent` (in c(1), by kind); steps of a head are in no table."""
+    known = sorted(table or ())
+    if table is not None and len(known) < COST_TABLE_MIN:
         raise ValueError("a table of forward costs needs at least two row counts")
-    total = 0.0
-    for rows, forwards in (
-        (counters.rows_draft, counters.fwd_draft),
-        (counters.rows_verify, counters.fwd_verify),
-        (counters.rows_denoise, counters.fwd_denoise),
-        (counters.rows_cache_write, counters.fwd_cache_write),
-    ):
-        if forwards:
-            total += forwards * float(np.interp(rows / forwards, known, [table[q] for q in known]))
-    return total / counters.rounds
+    parts = {}
+    for kind in KINDS:
+        made, rows = getattr(counters, f"fwd_{kind}"), getattr(counters, f"rows_{kind}")
+        if made:
+            cost = spent[kind] / made
+            if table is not None and kind != "head":
+                cost = float(np.interp(rows / made, known, [table[q] for q in known]))
+            parts[kind] = RoundPart(forwards=made / counters.rounds, rows=rows / made, cost=cost)
+    return parts
 
 
 def _shares(records: Sequence[GenRecord], whole: int) -> dict[str, float]:

@@ -23,7 +23,7 @@ from gravbench.analysis.loaded import IMPORTED, LoadedRun, named, note_lines
 from gravbench.analysis.quality import QualityDifference, is_composite, label_of
 from gravbench.analysis.results import are_results, load_results
 from gravbench.analysis.run_analysis import AnalysisOptions, ArmAnalysis, RunAnalysis
-from gravbench.analysis.speed import MIN_PAIRS, SpeedEstimate
+from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import print_json, print_tables, rich_table, say_error
 from gravbench.cli.report_page import check_page, write_page
@@ -35,13 +35,13 @@ from gravbench.cli.run_loading import (
     refuse_run_options,
     set_up_referee,
 )
-from gravbench.cli.summary_table import timed_name
+from gravbench.cli.summary_table import machine_lines, timed_name
 from gravbench.cli.verdict_verbs import Compare
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import ErrorLimit, parse_error_limit
 from gravbench.reporting import breakdown
 from gravbench.reporting.definitions import counter_words
-from gravbench.reporting.tables import Table, by_chance, interval, signed
+from gravbench.reporting.tables import Table, interval, signed
 from gravbench.store.schema import canonical_json
 
 A, B = "A", "B"
@@ -135,7 +135,7 @@ def _run_parts(analysis: RunAnalysis, by: Sequence[str]) -> list[RenderableType]
         name = timed_name(arm.arm, arm.speed_base)
         if _decoded(analysis) and not by:
             parts += _table(breakdown.group_table(name, arm, at_least=SHOWN_GROUP_SIZE))
-        parts += [Text(line) for line in _machine_lines(arm)]
+        parts += [Text(line) for line in machine_lines(arm)]
         if arm.identity is not None:
             parts += _audit_lines(f"{arm.arm} against {arm.base or AR}", arm.identity)
     parts += _by(judged, by)
@@ -175,41 +175,6 @@ def _verdict_lines(arm: ArmAnalysis) -> list[str]:
     for name, d in arm.quality.items():
         if is_composite(name):
             lines.append(f"{arm.arm}: {label_of(name)} {signed(d)} points over {base}{_made_of(d)}.")
-    return lines
-
-
-def _machine_lines(arm: ArmAnalysis) -> list[str]:
-    lines = []
-    if (m := arm.cost_model) is not None:
-        where = "times in the traces" if m.source == "traces" else "the table of forward costs"
-        lines.append(
-            f"{arm.arm}: cost model: {m.tau_round:.2f} tokens a round / {m.round_cost:.2f} c(1) = "
-            f"{m.predicted:.2f}x predicted, {m.measured:.2f}x measured, residual {m.residual:+.1%} ({where})"
-        )
-    if (a := arm.amdahl) is not None:
-        shares = ", ".join(f"{stage} {share:.0%}" for stage, share in a.base_shares.items())
-        lines.append(
-            f"{arm.arm}: request time of {arm.speed_base or AR}: {shares}; {a.predicted:.2f}x predicted from "
-            f"decoding alone, {a.measured:.2f}x measured, residual {a.residual:+.1%}"
-        )
-    if (d := arm.drift) is not None:
-        word = "DRIFTING" if d.drifting else "no drift seen beyond 2 % and noise"
-        lines.append(
-            f"{arm.arm}: drift of the cost ratio, first to last slot: {d.change:+.1%} "
-            f"[{d.low:+.1%}, {d.high:+.1%}], {word}"
-        )
-    if (s := arm.steadiness) is not None:
-        word = "no change seen beyond that" if s.steady else "NOT STEADY"
-        cold = ", a COLD START" if s.cold_start else ""
-        lines.append(
-            f"{arm.arm}: last three blocks within {s.last_three_spread:.1%}{by_chance(s.spread_by_chance)}: "
-            f"{word}; first block {s.warm_up:+.1%} against the others{by_chance(s.warm_up_by_chance)}{cold}"
-        )
-    elif arm.decode is not None:
-        lines.append(
-            f"{arm.arm}: whether the machine held still was not measured: that takes {MIN_PAIRS} pairs with "
-            f"decode times, or batches of them"
-        )
     return lines
 
 

@@ -1,8 +1,12 @@
-"""The summary as tables: quality and identity, acceptance and speed, by task, by group, by page stage."""
+"""The summary as tables: quality and identity, acceptance and speed, by task, by group, by page stage.
+
+What the machine did stands in lines of its own, which a comparison prints too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 from rich.console import RenderableType
@@ -10,15 +14,18 @@ from rich.text import Text
 
 from gravbench.analysis.loaded import note_lines
 from gravbench.analysis.quality import QualityDifference
-from gravbench.analysis.speed import Speedup
-from gravbench.analysis.stages import STAGES, PagesSummary
+from gravbench.analysis.speed import MIN_PAIRS, Speedup
+from gravbench.analysis.stages import STAGES, PagesSummary, shortfall
 from gravbench.analysis.summary import Summary, TaskSummary
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import rich_table
 from gravbench.omnidocbench.page_metrics import OVERALL
 from gravbench.reporting.definitions import counter_words
-from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number, signed, table
+from gravbench.reporting.tables import NONE, Cell, Table, arm, by_chance, interval, number, signed, table
 from gravbench.scorers.contract import Metric
+
+if TYPE_CHECKING:
+    from gravbench.analysis.run_analysis import ArmAnalysis
 
 Rows = list[tuple[str | Cell, ...]]
 
@@ -290,6 +297,44 @@ def _missing(summary: Summary) -> str:
     parts = summary.metrics[OVERALL].parts if OVERALL in summary.metrics else ()
     missing = [summary.metrics[name].heading for name in parts if name not in quality]
     return f"{', '.join(missing)} not scored"
+
+
+def machine_lines(own: ArmAnalysis) -> list[str]:
+    """Where an arm's time went, and whether the machine held still."""
+    lines = []
+    if (m := own.cost_model) is not None:
+        where = "times in the traces" if m.source == "traces" else "the table of forward costs"
+        lines.append(
+            f"{own.arm}: cost model: {m.tau_round:.2f} tokens a round / {m.round_cost:.2f} c(1) = "
+            f"{m.predicted:.2f}x predicted, {m.measured:.2f}x measured, residual {m.residual:+.1%} ({where})"
+        )
+        if (reason := shortfall(m)) is not None:
+            lines.append(f"{own.arm}: below 2x by {reason}".replace("×", "x"))
+    if (a := own.amdahl) is not None:
+        shares = ", ".join(f"{stage} {share:.0%}" for stage, share in a.base_shares.items())
+        lines.append(
+            f"{own.arm}: request time of {own.speed_base or AR}: {shares}; {a.predicted:.2f}x predicted from "
+            f"decoding alone, {a.measured:.2f}x measured, residual {a.residual:+.1%}"
+        )
+    if (d := own.drift) is not None:
+        word = "DRIFTING" if d.drifting else "no drift seen beyond 2 % and noise"
+        lines.append(
+            f"{own.arm}: drift of the cost ratio, first to last slot: {d.change:+.1%} "
+            f"[{d.low:+.1%}, {d.high:+.1%}], {word}"
+        )
+    if (s := own.steadiness) is not None:
+        word = "no change seen beyond that" if s.steady else "NOT STEADY"
+        cold = ", a COLD START" if s.cold_start else ""
+        lines.append(
+            f"{own.arm}: last three blocks within {s.last_three_spread:.1%}{by_chance(s.spread_by_chance)}: "
+            f"{word}; first block {s.warm_up:+.1%} against the others{by_chance(s.warm_up_by_chance)}{cold}"
+        )
+    elif own.decode is not None:
+        lines.append(
+            f"{own.arm}: whether the machine held still was not measured: that takes {MIN_PAIRS} pairs with "
+            f"decode times, or batches of them"
+        )
+    return lines
 
 
 _SHIFT = (

@@ -17,7 +17,7 @@ from gravbench.analysis.speed import (
     measure_steadiness,
     steadiness_of,
 )
-from gravbench.analysis.stages import amdahl, cost_model
+from gravbench.analysis.stages import CostModel, RoundPart, amdahl, cost_model, shortfall
 from gravbench.records import Counters, Times, Trace
 from gravbench.store.schema import GenRecord
 
@@ -168,6 +168,39 @@ def test_cost_model_by_hand_from_traces() -> None:
     assert model.measured == pytest.approx(50 * 60 / (10 * 200))
     assert model.residual == pytest.approx(0.9 - 1)
     assert (model.rows_per_draft, model.rows_per_verify) == (17, 17)
+
+
+def test_a_round_is_told_by_its_forwards_and_what_is_outside_them() -> None:
+    model = cost_model(pairs())
+    assert model is not None and model.parts is not None
+    made = {kind: (part.forwards, part.rows) for kind, part in model.parts.items()}
+    assert made == {"draft": (1, 17), "verify": (1, 17)}
+    assert model.parts["verify"].cost == pytest.approx(90 / 60)
+    assert model.outside == pytest.approx(20 / 60)
+    assert model.tau_round / (model.round_cost + (model.outside or 0)) == pytest.approx(model.measured)
+
+
+def told(tokens: float, *, each: float, head: float = 0.0, outside: float = 0.0) -> CostModel:
+    """Two forwards a round that cost `each`, a step of a head, and what is outside them."""
+    parts = {
+        "verify": RoundPart(forwards=2, rows=9, cost=each),
+        "head": RoundPart(forwards=1, rows=1, cost=head),
+    }
+    cost = 2 * each + head
+    return CostModel(
+        source="traces", tau_round=tokens, rows_per_draft=None, rows_per_verify=9, round_cost=cost,
+        predicted=tokens / cost, measured=tokens / (cost + outside), residual=0, parts=parts, outside=outside,
+    )  # fmt: skip
+
+
+def test_what_keeps_a_strategy_below_twofold_is_the_first_ceiling_below_it() -> None:
+    assert shortfall(told(6, each=1.5)) is None
+    assert (shortfall(told(3.9, each=1)) or "").startswith("tokens: 1.95 a forward")
+    assert shortfall(told(6, each=1.6)) == "c(Q): 2.00 forwards of 1.60 c(1), and 2× allows 3.00 c(1) a round"
+    assert (shortfall(told(6, each=1.4, head=0.4)) or "").startswith(
+        "head: 0.40 c(1) beside forwards of 2.80"
+    )
+    assert (shortfall(told(6, each=1.4, outside=0.3)) or "").startswith("outside forwards: 0.30 c(1)")
 
 
 def test_cost_model_reads_a_table_between_its_entries() -> None:
