@@ -19,7 +19,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gravbench.decoding.drafting import draft_setting, fits
+from gravbench.decoding.drafting import draft_setting, fits, within_block
 from gravbench.decoding.masks import Mask, window
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
@@ -47,6 +47,7 @@ class BlockDiffusion(Strategy):
 
     def needs(self, info: ModelInfo) -> Needs:
         size, _ = draft_setting("blockdiff", self.block, info)
+        within_block("blockdiff", "sub", self.sub, size)
         return Needs(rows_max=fits(f"blockdiff:block={size}", size, info))
 
     def round(self, lane: Lane[StateT]) -> Round:

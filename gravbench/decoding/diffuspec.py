@@ -18,7 +18,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gravbench.decoding.drafting import block_draft, block_needs, draft_setting, ended_by_seed, matched_prefix
+from gravbench.decoding.drafting import (
+    block_draft,
+    block_needs,
+    draft_setting,
+    ended_by_seed,
+    matched_prefix,
+    within_block,
+)
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
 from gravbench.decoding.window import Needs, Step, causal_window
@@ -61,6 +68,7 @@ class DiffuSpec(Strategy):
     weight: float = option(0.5, low=0, high=1)
 
     def needs(self, info: ModelInfo) -> Needs:
+        within_block("diffuspec", "least", self.least, draft_setting("diffuspec", self.block, info)[0])
         return block_needs("diffuspec", self.block, info)
 
     def round(self, lane: Lane[StateT]) -> Round:

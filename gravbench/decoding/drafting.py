@@ -21,6 +21,15 @@ def draft_setting(name: str, block: int | None, info: ModelInfo) -> tuple[int, i
     return size, info.mask_token_id
 
 
+def within_block(name: str, option: str, value: int | None, block: int) -> None:
+    """`UsageError` for an option that counts slots of a block and is larger than it."""
+    if value is not None and value > block:
+        raise UsageError(
+            f"{name}: {option} is {value}, the block has {block} slots",
+            hint=f"for example {name}:block={value},{option}={value}, or a smaller {option}",
+        )
+
+
 def head_of(name: str, info: ModelInfo) -> HeadInfo:
     """The head `name` of a checkpoint; `UsageError` where there is none."""
     for head in info.heads:

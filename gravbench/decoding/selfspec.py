@@ -22,7 +22,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gravbench.decoding.drafting import block_draft, block_needs, draft_setting, ended_by_seed, matched_prefix
+from gravbench.decoding.drafting import (
+    block_draft,
+    block_needs,
+    draft_setting,
+    ended_by_seed,
+    matched_prefix,
+    within_block,
+)
 from gravbench.decoding.options import option
 from gravbench.decoding.protocols import Lane, ModelInfo, Round, StateT, Strategy
 from gravbench.decoding.window import Needs, Step, causal_window
@@ -40,6 +47,7 @@ class SelfSpeculative(Strategy):
     verify: int | None = option(None, low=1)
 
     def needs(self, info: ModelInfo) -> Needs:
+        within_block("selfspec", "verify", self.verify, draft_setting("selfspec", self.block, info)[0])
         return block_needs("selfspec", self.block, info)
 
     def round(self, lane: Lane[StateT]) -> Round:

@@ -65,6 +65,16 @@ def texts_digest(path: str, arm: str) -> str:
     return digest.hexdigest()
 
 
+def named_in(path: str, arm: str) -> set[str]:
+    """Samples that `path` supplies a text for; of regions their page. `UsageError` as for `texts_of`."""
+    try:
+        lines = [line for file in _files(path) for _, line in _lines(file, arm)]
+    except OSError as error:
+        raise UsageError(f"{arm}: texts={path}: cannot be read: {error.strerror}", hint=HINT) from error
+    read = (line for line in lines if line.get("status", "ok") == "ok")
+    return {str(line["sample_id"]).partition("#")[0] for line in read}
+
+
 def _files(path: str) -> list[Path]:
     folder = Path(path)
     return sorted(folder.glob("gen/*.jsonl")) if folder.is_dir() else [folder]

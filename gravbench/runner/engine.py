@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +132,30 @@ def supplied_files(arms: Sequence[str]) -> dict[str, str] | None:
         if digests:
             found[arm] = digests[0] if len(digests) == 1 else sha256_text("".join(digests))
     return found or None
+
+
+def check_texts(arms: Sequence[str], sample_ids: Collection[str]) -> tuple[str, ...]:
+    """A caution for each arm whose texts lack some of the samples; `UsageError` where they lack all."""
+    from gravbench.decoding.strategies import parse_strategy
+    from gravbench.decoding.texts import named_in
+
+    found: list[str] = []
+    for arm in arms:
+        path = getattr(parse_strategy(arm), "texts", None)
+        if path is None:
+            continue
+        lacking = sorted(set(sample_ids) - named_in(path, arm))
+        if len(lacking) == len(sample_ids):
+            raise UsageError(
+                f"strategy '{arm}': {path} has no text of any of the {len(sample_ids)} samples, such as "
+                f"'{lacking[0]}'",
+                hint="Texts go by sample_id: name a run of the same suite, or rename the lines of the file.",
+            )
+        if lacking:
+            found.append(
+                f"{arm}: no text of {len(lacking)} of {len(sample_ids)} samples, such as {lacking[0]}"
+            )
+    return tuple(found)
 
 
 def check_settings(

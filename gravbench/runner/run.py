@@ -24,7 +24,7 @@ from gravbench.protocols import Backend, BackendInfo
 from gravbench.provenance import ResidentMemory, capture
 from gravbench.records import TASKS, SampleTask
 from gravbench.resources import __version__
-from gravbench.runner.engine import as_arms, check_settings, lossy_arms, supplied_files
+from gravbench.runner.engine import as_arms, check_settings, check_texts, lossy_arms, supplied_files
 from gravbench.runner.folder import (
     Continuation,
     claim_named,
@@ -96,7 +96,10 @@ def run(
         backend = stack.enter_context(closing(open_backend(options, suite)))
         backend.check(options.strategies)
         info = backend.describe()
-        cautions = check_settings(options.strategies, info, environment)
+        cautions = (
+            *check_settings(options.strategies, info, environment),
+            *check_texts(options.strategies, {sample.sample_id for sample in chosen}),
+        )
         pages = page_setup(options, suite, chosen, open_layout=open_layout)
         if pages is not None:
             stack.enter_context(closing(pages.layout))

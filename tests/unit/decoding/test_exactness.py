@@ -245,6 +245,12 @@ def test_an_option_out_of_range_names_what_it_may_be(arm: str, named: str) -> No
         parse_strategy(arm)
 
 
+@pytest.mark.parametrize("arm", ["selfspec:verify=6", "diffuspec:least=9", "blockdiff:block=4,sub=5"])
+def test_more_slots_of_a_block_than_it_has_are_refused(arm: str) -> None:
+    with pytest.raises(UsageError, match=r"is \d, the block has [45] slots"):
+        on_toy((EOS,), arm, block_size=5)
+
+
 @pytest.mark.parametrize(
     "arm", ["selfspec1:block=40", "selfspec1:block=8,groups=all", "edit:block=64", "mtp:steps=64"]
 )

@@ -20,6 +20,10 @@ from gravbench.store.schema import Manifest
 INFO = ModelInfo(eos_token_ids=(0,), vocab_size=98, max_positions=64, mask_token_id=1, block_size=4)
 
 
+FIRST = "formula-012"
+"""Of the two samples that `--limit 2` takes of crops-mini, the first by name."""
+
+
 def supply(folder: Path, *lines: object) -> Path:
     path = folder / "texts.jsonl"
     path.write_text("\n".join(json.dumps(line) for line in lines))
@@ -162,7 +166,7 @@ def toy_run(folder: Path, arm: str) -> list[str]:
 def test_a_run_is_not_continued_on_texts_that_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], strategy: str
 ) -> None:
-    path = supply(tmp_path, {"sample_id": "none", "token_ids": [5]})
+    path = supply(tmp_path, {"sample_id": FIRST, "token_ids": [5]})
     arm = f"{strategy}:texts={path}"
     command = toy_run(tmp_path, arm)
     assert run_command_line(command) == 0
@@ -171,9 +175,23 @@ def test_a_run_is_not_continued_on_texts_that_changed(
     path.touch()
     assert run_command_line(command) == 0  # the same bytes are the same texts
     capsys.readouterr()
-    supply(tmp_path, {"sample_id": "none", "token_ids": [6]})
+    supply(tmp_path, {"sample_id": FIRST, "token_ids": [6]})
     assert run_command_line(command) == 2
     assert "texts_sha" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("strategy", ["hsd", "lookup"])
+def test_texts_of_other_samples_are_refused_before_any_sample(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], strategy: str
+) -> None:
+    path = supply(tmp_path, {"sample_id": "none", "token_ids": [5]})
+    command = toy_run(tmp_path, f"{strategy}:texts={path}")
+    assert run_command_line(command) == 2
+    assert f"no text of any of the 2 samples, such as '{FIRST}'" in capsys.readouterr().err
+    assert not list(tmp_path.glob("run/gen/*"))
+    supply(tmp_path, {"sample_id": FIRST, "token_ids": [5]})
+    assert run_command_line(command) == 0
+    assert "no text of 1 of 2 samples" in " ".join(capsys.readouterr().out.split())
 
 
 def test_runs_without_supplied_texts_have_the_identity_they_had(tmp_path: Path) -> None:
