@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gravbench.analysis.loaded import SampleFacts, Unit
+from gravbench.analysis.loaded import PAIR_ATTRIBUTE, SampleFacts, Unit
 from gravbench.records import Record
 from gravbench.scorers.contract import means_of
 from gravbench.store.schema import ScoreRecord
@@ -60,8 +60,8 @@ def _length(unit: Unit, base: str) -> int | None:
     return len(record.token_ids) if record.status == "ok" and record.tells_tokens else None
 
 
-PAIR, WORDS = "pair", "words"
-"""Sample attributes of such suites; `words` is plain or shuffled."""
+WORDS = "words"
+"""Beside the pair's name an attribute of samples of such suites: plain or shuffled."""
 
 Attributes = Mapping[str, Mapping[str, bool | int | str]]
 
@@ -82,9 +82,9 @@ def word_order(
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for score in scores:
         sample = attributes.get(score.sample_id, {})
-        if PAIR in sample and WORDS in sample and score.value is not None:
+        if PAIR_ATTRIBUTE in sample and WORDS in sample and score.value is not None:
             pairs = found.setdefault((score.arm, score.metric), {})
-            pairs.setdefault(str(sample[PAIR]), {})[str(sample[WORDS])] = score.value
+            pairs.setdefault(str(sample[PAIR_ATTRIBUTE]), {})[str(sample[WORDS])] = score.value
     result: dict[str, dict[str, WordOrder]] = {}
     for (arm, metric), pairs in sorted(found.items()):
         whole = [sides for sides in pairs.values() if set(sides) == {"plain", "shuffled"}]
@@ -95,6 +95,18 @@ def word_order(
                 plain=plain, shuffled=shuffled, shift=shuffled - plain, n_pairs=len(whole)
             )
     return result or None
+
+
+def word_order_of(
+    scores: Iterable[ScoreRecord], facts: Mapping[str, SampleFacts]
+) -> dict[str, dict[str, WordOrder]] | None:
+    """`word_order` of a loaded run."""
+    named = {
+        sample_id: {PAIR_ATTRIBUTE: known.pair, WORDS: known.categories[WORDS]}
+        for sample_id, known in facts.items()
+        if known.pair is not None and WORDS in known.categories
+    }
+    return word_order(scores, named)
 
 
 TEXT_KEYS = ("kind",)

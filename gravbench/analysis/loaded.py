@@ -22,6 +22,7 @@ from gravbench.store.schema import GenRecord, Manifest, ScoreRecord
 
 CLUSTER_ATTRIBUTE = "page"
 STRATUM_ATTRIBUTE = "subset"
+PAIR_ATTRIBUTE = "pair"
 MAX_CATEGORY_VALUES = 24
 
 
@@ -45,6 +46,8 @@ class SampleFacts:
     categories: Mapping[str, str] = field(default_factory=dict)
     listed: frozenset[str] = frozenset()
     """Categories that are lists: their members, joined by `+`, are labels of their own."""
+    pair: str | None = None
+    """What is shown twice, as written and with its words shuffled (category `words`), has one name."""
 
     def labels(self, category: str) -> tuple[str, ...]:
         """What the sample counts under; as officially, members of lists that name a table kind do not."""
@@ -68,14 +71,15 @@ def facts_of(samples: Iterable[Described]) -> dict[str, SampleFacts]:
                 label = _label(value)
                 own = _members(label) if key in _listed(sample) else (label,)
                 values.setdefault(key, set()).update(own)
-    reserved = {CLUSTER_ATTRIBUTE, STRATUM_ATTRIBUTE}
+    reserved = {CLUSTER_ATTRIBUTE, STRATUM_ATTRIBUTE, PAIR_ATTRIBUTE}
     kept = {k for k, found in values.items() if 2 <= len(found) <= MAX_CATEGORY_VALUES} - reserved
     return {
         sample.sample_id: SampleFacts(
             cluster=str(sample.attributes.get(CLUSTER_ATTRIBUTE, sample.sample_id)),
-            stratum=_stratum(sample),
+            stratum=_text(sample, STRATUM_ATTRIBUTE),
             categories={key: _label(sample.attributes[key]) for key in sorted(kept & set(sample.attributes))},
             listed=_listed(sample) & kept,
+            pair=_text(sample, PAIR_ATTRIBUTE),
         )
         for sample in listed
     }
@@ -109,8 +113,8 @@ def suite_design(
     return design_of(clusters, [""] * len(ids))
 
 
-def _stratum(sample: Described) -> str | None:
-    value = sample.attributes.get(STRATUM_ATTRIBUTE)
+def _text(sample: Described, attribute: str) -> str | None:
+    value = sample.attributes.get(attribute)
     return None if value is None else str(value)
 
 

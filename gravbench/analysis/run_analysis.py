@@ -15,7 +15,7 @@ from gravbench.analysis.counters import (
     tokens_in_forwards,
     tokens_in_rounds,
 )
-from gravbench.analysis.groups import Group, groups
+from gravbench.analysis.groups import Group, WordOrder, groups, word_order_of
 from gravbench.analysis.identity import TAU_FLOAT32, Audit, audit, is_identical
 from gravbench.analysis.loaded import (
     LoadedRun,
@@ -149,6 +149,8 @@ class RunAnalysis(Record):
     """Which copy of the page data was run; absent for suites without pages, and in older documents."""
     peak_memory: str | None = None
     """Peaks of all arms in words, or why there are none; absent for imports, and in older documents."""
+    word_order: dict[str, dict[str, WordOrder]] | None = None
+    """By arm and metric, text as written against its words shuffled; absent for suites without such pairs."""
 
 
 def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
@@ -171,6 +173,7 @@ def analyse_run(run: LoadedRun, options: AnalysisOptions) -> RunAnalysis:
         score_notes=score_notes(s for own in run.scores.values() for s in own),
         model=f"{run.manifest.model.get('model')} ({str(run.manifest.identity.model_digest)[:12]})",
         data=run_data(run.manifest.protocol),
+        word_order=word_order_of((s for own in run.scores.values() for s in own), run.facts),
         peak_memory=memory_words(run.manifest.protocol, {a: peak_memory(run.records(a)) for a in run.arms}),
     )
 

@@ -20,6 +20,7 @@ from gravbench.analysis.summary import Summary, TaskSummary
 from gravbench.arms import AR, batch_of, is_ar
 from gravbench.cli.output import rich_table
 from gravbench.omnidocbench.page_metrics import OVERALL
+from gravbench.reporting.breakdown import SHIFT, word_order_table
 from gravbench.reporting.definitions import counter_words
 from gravbench.reporting.tables import NONE, Cell, Table, arm, by_chance, interval, number, signed, table
 from gravbench.scorers.contract import Metric
@@ -47,7 +48,12 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
         parts.append(_plain(_groups(summary)))
     parts += page_parts(summary)
     if summary.word_order is not None:
-        parts += [_plain(_word_order(summary)), Text(_SHIFT, style="dim")]
+        found = word_order_table(
+            (arm, _heading(summary.metrics, metric), one)
+            for arm, metrics in summary.word_order.items()
+            for metric, one in metrics.items()
+        )
+        parts += [_plain(found), Text(SHIFT, style="dim")]
     parts.append(Text(_legend(summary), style="dim"))
     if summary.peak_memory is not None:
         parts.append(Text(f"peak memory: {summary.peak_memory}"))
@@ -134,23 +140,6 @@ def _groups(summary: Summary) -> Table:
             rows += [(group, heading, arm(name), str(found.n), f"{value:.4f}") for name, value in own]
     columns = ("group", "metric", "strategy", "n", "quality")
     return table("groups", columns, rows, left=frozenset({0, 1, 2}))
-
-
-def _word_order(summary: Summary) -> Table:
-    rows: Rows = [
-        (
-            arm(name),
-            _heading(summary.metrics, metric),
-            f"{found.plain:.4f}",
-            f"{found.shuffled:.4f}",
-            f"{found.shift:+.4f}",
-            str(found.n_pairs),
-        )
-        for name, metrics in (summary.word_order or {}).items()
-        for metric, found in metrics.items()
-    ]
-    columns = ("strategy", "metric", "as written", "shuffled", "shift", "pairs")
-    return table("word order", columns, rows, left=frozenset({0, 1}))
 
 
 def _speed(summary: Summary) -> Table:
@@ -337,10 +326,6 @@ def machine_lines(own: ArmAnalysis) -> list[str]:
     return lines
 
 
-_SHIFT = (
-    "shift = shuffled - as written. Where low is best, above 0 is worse on shuffled words: the model guesses "
-    "from their order. Near 0 it reads."
-)
 _SCALE = "Metrics are on their own scale of 0 to 1, and low or high is best as their head says. "
 _BATCHES = (
     " A strategy is timed over ar at the same batch size; ar:batch=N over ar is the gain of batching. "

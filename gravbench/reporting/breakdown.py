@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.comparison import ArmComparison, FieldDifference
 from gravbench.analysis.counters import CounterSummary
+from gravbench.analysis.groups import WordOrder
 from gravbench.analysis.identity import Audit
 from gravbench.analysis.quality import QualityDifference, QualityLevel, label_of
 from gravbench.analysis.run_analysis import ArmAnalysis
@@ -36,6 +37,10 @@ Labelled = tuple[str, ArmAnalysis]
 """A strategy under the name its row goes by."""
 
 SHOWN_TIES = 3
+SHIFT = (
+    "shift = shuffled - as written. Where low is best, above 0 is worse on shuffled words: the model guesses "
+    "from their order. Near 0 it reads."
+)
 POINTS = "quality, points (0 to 100, 100 is best)"
 
 
@@ -70,6 +75,16 @@ def speed_table(arms: Iterable[Labelled]) -> Table | None:
         "strategy's",
     )
     return _some("Speedups", columns, rows, left=frozenset({0, 1}), wide=frozenset({8, 9}))
+
+
+def word_order_table(found: Iterable[tuple[str, str, WordOrder]]) -> Table:
+    """Strategy, metric, and what its words in order and shuffled gave."""
+    rows: list[Row] = [
+        (arm(label), name, f"{w.plain:.4f}", f"{w.shuffled:.4f}", f"{w.shift:+.4f}", str(w.n_pairs))
+        for label, name, w in found
+    ]
+    columns = ("strategy", "metric", "as written", "shuffled", "shift", "pairs")
+    return table("word order", columns, rows, left=frozenset({0, 1}))
 
 
 def cost_table(arms: Iterable[Labelled]) -> Table | None:

@@ -18,6 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import JsonValue
 
+from gravbench.analysis.groups import WordOrder
+from gravbench.analysis.quality import label_of
 from gravbench.reporting import acceptance_charts, breakdown, charts, speed_charts
 from gravbench.reporting.arms_table import arms_table
 from gravbench.reporting.charts import Named
@@ -117,6 +119,7 @@ def render_report(document: ReportDocument) -> str:
             conditions=[(run.name, conditions(run)) for run in document.runs],
             measured_how=measured_how(document),
             tables=_tables(document, detailed, best),
+            shift=breakdown.SHIFT,
             comparisons=[(pair, _pair_tables(pair)) for pair in document.comparisons],
             difference_kinds=difference_kinds,
             lead_charts=lead,
@@ -201,6 +204,7 @@ def _tables(document: ReportDocument, detailed: list[Named], best: Named | None)
         "quality": breakdown.quality_table(scored),
         "equal": breakdown.equal_quality(scored),
         "changed": breakdown.quality_table(row for row in scored if breakdown.changes(row[1])),
+        "words": breakdown.word_order_table(words) if (words := _words(named)) else None,
         "map": None if best is None else speed_charts.speed_map(best.label, best.arm, best.part.pairs),
         "heat": [
             t for a in (detailed or judged[:1]) if (t := breakdown.group_table(a.label, a.arm)) is not None
@@ -209,6 +213,15 @@ def _tables(document: ReportDocument, detailed: list[Named], best: Named | None)
         "audits": [*audits, *([null] if null else [])],
         "published": published_table(best),
     }
+
+
+def _words(named: Iterable[Named]) -> list[tuple[str, str, WordOrder]]:
+    """What each strategy made of words in order and shuffled; nothing for suites without such pairs."""
+    return [
+        (a.label, label_of(metric), one)
+        for a in named
+        for metric, one in (a.run.analysis.word_order or {}).get(a.part.arm, {}).items()
+    ]
 
 
 def _pair_tables(pair: PairPart) -> list[Table]:

@@ -1,4 +1,7 @@
-from gravbench.analysis.groups import word_order
+from types import SimpleNamespace
+
+from gravbench.analysis.groups import word_order, word_order_of
+from gravbench.analysis.loaded import facts_of
 from gravbench.store.schema import ScoreRecord
 
 
@@ -45,3 +48,15 @@ def test_half_scored_pairs_are_left_out() -> None:
 
 def test_suites_without_pairs_have_no_word_order() -> None:
     assert word_order([score("x", 0.5)], {"x": {"font": "f"}}) is None
+
+
+def test_a_loaded_run_knows_its_pairs_by_the_facts_of_its_samples() -> None:
+    facts = facts_of(
+        [SimpleNamespace(sample_id=name, task="text", attributes=own) for name, own in ATTRIBUTES.items()]
+    )
+    assert {known.pair for known in facts.values()} == {"a", "b", "c"}
+    assert all("pair" not in known.categories for known in facts.values())
+    scores = [score("a-plain", 0.1), score("a-shuffled", 0.3)]
+    assert word_order_of(scores, facts) == word_order(scores, ATTRIBUTES)
+    assert word_order_of(scores, facts) is not None
+    assert word_order_of(scores, facts_of([])) is None
