@@ -290,7 +290,7 @@ def cost_model(pairs: Pairs, *, table: Mapping[int, float] | None = None) -> Cos
         predicted=predicted,
         measured=measured,
         residual=measured / predicted - 1,
-        accepted_draft=own.accepted_draft,
+        accepted_draft=own.accepted_draft if own.draft_offered else None,
         parts=parts,
         outside=own_ns / unit_ns / own.rounds - round_cost,
     )

@@ -134,8 +134,9 @@ def supplied_files(arms: Sequence[str]) -> dict[str, str] | None:
     return found or None
 
 
-def check_texts(arms: Sequence[str], sample_ids: Collection[str]) -> tuple[str, ...]:
-    """A caution for each arm whose texts lack some of the samples; `UsageError` where they lack all."""
+def check_texts(arms: Sequence[str], sample_ids: Collection[str], suite: Collection[str]) -> tuple[str, ...]:
+    """A caution for each arm whose texts lack some samples; `UsageError` where they lack all of `suite`,
+    of which these samples are some."""
     from gravbench.decoding.strategies import parse_strategy
     from gravbench.decoding.texts import named_in
 
@@ -144,14 +145,14 @@ def check_texts(arms: Sequence[str], sample_ids: Collection[str]) -> tuple[str, 
         path = getattr(parse_strategy(arm), "texts", None)
         if path is None:
             continue
-        lacking = sorted(set(sample_ids) - named_in(path, arm))
-        if len(lacking) == len(sample_ids):
+        named = named_in(path, arm)
+        if named.isdisjoint(suite):
             raise UsageError(
-                f"strategy '{arm}': {path} has no text of any of the {len(sample_ids)} samples, such as "
-                f"'{lacking[0]}'",
+                f"strategy '{arm}': {path} has no text of any of the {len(suite)} samples, such as "
+                f"'{min(suite)}'",
                 hint="Texts go by sample_id: name a run of the same suite, or rename the lines of the file.",
             )
-        if lacking:
+        if lacking := sorted(set(sample_ids) - named):
             found.append(
                 f"{arm}: no text of {len(lacking)} of {len(sample_ids)} samples, such as {lacking[0]}"
             )

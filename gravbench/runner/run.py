@@ -98,7 +98,11 @@ def run(
         info = backend.describe()
         cautions = (
             *check_settings(options.strategies, info, environment),
-            *check_texts(options.strategies, {sample.sample_id for sample in chosen}),
+            *check_texts(
+                options.strategies,
+                {sample.sample_id for sample in chosen},
+                {sample.sample_id for sample in (opened.samples if opened else samples)},
+            ),
         )
         pages = page_setup(options, suite, chosen, open_layout=open_layout)
         if pages is not None:
