@@ -22,6 +22,7 @@ from gravbench.analysis.counters import (
 )
 from gravbench.analysis.groups import Attributes, GroupQuality, WordOrder, quality_groups, word_order
 from gravbench.analysis.identity import Identity, count_differing_repeats, count_identical
+from gravbench.analysis.load import Load, load_of
 from gravbench.analysis.loaded import (
     SampleFacts,
     ScoreNote,
@@ -89,6 +90,8 @@ class StrategySummary(TaskSummary):
     """Regions, stages and the Amdahl split of a strategy on pages; absent without pages."""
     peak_memory: PeakMemory | None = None
     """While its answers were made; absent where it was not measured."""
+    load: Load | None = None
+    """Throughput and latency of servers; absent for what ran here."""
 
 
 class BootstrapInfo(Record):
@@ -160,6 +163,7 @@ class _Run:
     quality_of: QualityOf
     seed: int
     lossy: frozenset[str]
+    served: bool
 
     @property
     def design(self) -> Design:
@@ -190,7 +194,14 @@ def build_summary(
     seed = manifest.identity.seed
     arms = manifest.arms
     lossy = frozenset(arm for arm in arms if is_lossy(manifest.protocol, arm))
-    run = _Run(units=_units(pairs), facts=facts, quality_of=quality_of, seed=seed, lossy=lossy)
+    run = _Run(
+        units=_units(pairs),
+        facts=facts,
+        quality_of=quality_of,
+        seed=seed,
+        lossy=lossy,
+        served=manifest.protocol.get("served") is True,
+    )
     strategies = {arm: _strategy(arm, run, scores, bases=_bases(arm, arms)) for arm in arms}
     n_samples = len({unit.sample_id for unit in run.units})
     failed = len({u.sample_id for u in run.units if any(r.status != "ok" for r in u.records.values())})
@@ -261,6 +272,7 @@ def _strategy(arm: str, run: _Run, scores: Sequence[ScoreRecord], *, bases: Base
         if any(not pair[arm].imported for pair in on_pages)
         else None,
         peak_memory=peak_memory(unit.records[arm] for unit in run.units),
+        load=load_of([unit.records[arm] for unit in run.units]) if run.served else None,
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from rich.console import RenderableType
 from rich.text import Text
 
+from gravbench.analysis.load import Load
 from gravbench.analysis.loaded import note_lines
 from gravbench.analysis.quality import QualityDifference
 from gravbench.analysis.speed import MIN_PAIRS, Speedup
@@ -55,6 +56,7 @@ def summary_parts(summary: Summary) -> list[RenderableType]:
         )
         parts += [_plain(found), Text(SHIFT, style="dim")]
     parts.append(Text(_legend(summary), style="dim"))
+    parts += [Text(load_words(name, s.load)) for name, s in summary.strategies.items() if s.load is not None]
     if summary.peak_memory is not None:
         parts.append(Text(f"peak memory: {summary.peak_memory}"))
     parts += map(Text, summary.remarks or ())
@@ -86,6 +88,17 @@ def page_parts(summary: Summary) -> list[RenderableType]:
     if OVERALL in summary.metrics and OVERALL not in next(iter(summary.strategies.values())).quality:
         parts.append(Text(f"no Overall: {_missing(summary)}", style="dim"))
     return parts
+
+
+def load_words(name: str, load: Load) -> str:
+    """Throughput and latency of one strategy's servers."""
+    tokens = "" if load.tokens_per_s is None else f", {load.tokens_per_s:,.0f} tokens"
+    p50, p90, p99 = (1000 * s for s in (load.latency_p50_s, load.latency_p90_s, load.latency_p99_s))
+    return (
+        f"{name}: {load.requests_per_s:,.1f} requests{tokens} a second with {load.concurrency} under way; "
+        f"latency P50 {p50:,.0f} ms, P90 {p90:,.0f} ms, P99 {p99:,.0f} ms "
+        f"({load.cut} requests of ramp-up and drain cut)"
+    )
 
 
 def timed_name(name: str, base: str | None) -> str:

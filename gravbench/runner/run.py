@@ -239,10 +239,13 @@ def build_manifest(
             "warm_up": f"one request per task and arm, at most {WARM_UP_TRIES} tries"
             + (", then a group per arm with batches" if max(map(batch_of, options.strategies)) > 1 else ""),
             "reps": options.repeats,
-            "concurrency": 1,
+            "concurrency": "batch size of the arm" if is_served(options.backend) else 1,
+            **({"served": True} if is_served(options.backend) else {}),
             "temperature": "by arm" if any(parse_arm(arm).sampling for arm in options.strategies) else 0,
             "data": data,
-            "peak_memory": ResidentMemory().described,
+            "peak_memory": "not measured: the model is in a server"
+            if is_served(options.backend)
+            else ResidentMemory().described,
             **({"lossy": list(lossy)} if (lossy := lossy_arms(options.strategies)) else {}),
         },
     )

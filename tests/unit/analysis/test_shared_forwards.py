@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from report_support import record_of
-from run_support import with_times
+from run_support import gen_record, with_times
 
 from gravbench.analysis.bootstrap import independent
+from gravbench.analysis.load import load_of
 from gravbench.analysis.loaded import Unit
 from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
 from gravbench.analysis.speed import Speedup, cost_per_forward, decode_ns, shared_groups, speedup, time_design
@@ -101,3 +103,34 @@ def test_a_batched_run_is_analysed_in_batches(tmp_path: Path) -> None:
     assert plain is not None and batched is not None
     assert (plain.n_clusters, batched.n_clusters) == (24, 5)
     assert plain.value == batched.value
+
+
+def served(spans: list[tuple[int, int]], *, batch: int) -> list[GenRecord]:
+    """Answers of three tokens to requests of one loop, sent and answered at these seconds."""
+    return [
+        gen_record(sample_id=f"text-{n}", arm="ar" if batch == 1 else f"ar:batch={batch}").model_copy(
+            update={
+                "slot": n,
+                "submit_ns": sent * 10**9,
+                "done_ns": back * 10**9,
+                "forward_group": None if batch == 1 else 1,
+            }
+        )
+        for n, (sent, back) in enumerate(spans)
+    ]
+
+
+def test_load_is_counted_while_every_place_of_a_loop_is_taken() -> None:
+    loop = served([(0, 4), (0, 5), (4, 8), (5, 9), (8, 12), (9, 19)], batch=2)
+    load = load_of(loop)
+    assert load is not None
+    assert (load.concurrency, load.seconds, load.completed, load.cut) == (2, 5, 3, 3)  # from 4 to 9
+    assert load.requests_per_s == 3 / 5 and load.tokens_per_s == 9 / 5
+    assert (load.latency_p50_s, load.latency_p99_s) == (4, pytest.approx(9.82))
+    assert load_of(loop[:2]) is None  # never refilled
+
+
+def test_load_of_one_request_after_another_cuts_nothing() -> None:
+    load = load_of(served([(0, 2), (3, 6)], batch=1))
+    assert load is not None and (load.seconds, load.completed, load.cut) == (5, 2, 0)
+    assert load.requests_per_s == 2 / 5

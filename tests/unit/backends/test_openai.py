@@ -163,14 +163,14 @@ def test_a_run_keeps_what_failed_in_its_denominators_and_no_key(
 ) -> None:
     monkeypatch.setenv("GRAVBENCH_API_KEY", "open-sesame")
     faults = [fault for fault in ENDS if fault not in ("hang", "once")]
-    chosen = [faults[number % len(faults)] for number in range(60)]
+    chosen = [faults[number % len(faults)] for number in range(120)]
     options = as_arms(
         RunOptions(
             suite="fake",
             out=tmp_path / "run",
             backend="openai:limit_s=20,retries=0",
             strategies=("ar", "selfspec"),
-            concurrency="8",
+            concurrency="4",
             url=(f"ar={server.url}", f"selfspec={server.url}/v1"),
         )
     )
@@ -179,15 +179,17 @@ def test_a_run_keeps_what_failed_in_its_denominators_and_no_key(
         options, fake_suite(), samples, open_backend=open_engine, progress=QuietProgress(), environ={}
     )
     records = RunDirectory(tmp_path / "run").generations()
-    assert len(records) == 120 and outcome.too_many_errors
+    assert len(records) == 240 and outcome.too_many_errors
     good = sum(ENDS[fault] is None for fault in chosen)
-    for arm in ("ar:batch=8", "selfspec:batch=8"):
+    for arm in ("ar:batch=4", "selfspec:batch=4"):
         own = [record for record in records if record.arm == arm]
         assert sum(record.status == "ok" for record in own) == good
         for record in own:
             kind = ENDS[chosen[int(record.sample_id[1:])]]
             assert (record.error.kind if record.error else None) == kind
-        assert outcome.summary.strategies[arm].failed == 60 - good
+        assert outcome.summary.strategies[arm].failed == 120 - good
+        load = outcome.summary.strategies[arm].load
+        assert load is not None and load.concurrency == 4 and 0 < load.completed == 120 - load.cut
         assert outcome.summary.strategies[arm].identical_to_ar is not None or arm.startswith("ar")
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert b"sesame" not in written
