@@ -214,6 +214,16 @@ class RunOptions(Record):
         tuple[str, ...],
         Option(help="URL of a server, or STRATEGY=URL; repeatable. Samples are spread over several."),
     ] = ()
+    shard: Annotated[
+        str | None,
+        Option(
+            help="Only this part of the plan, e.g. 1/4; `gravbench merge` puts the parts together.",
+            identity="shard",
+            metavar="I/N",
+            alone=True,
+        ),
+        Field(pattern=r"^[1-9][0-9]{0,3}/[1-9][0-9]{0,3}$"),
+    ] = None
     repeats: Annotated[
         int,
         Option(help="Times that every strategy answers every sample.", identity="repeats", show_default=True),

@@ -165,9 +165,9 @@ IMPORTED = "import"
 
 
 def import_notes(protocol: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """What each imported arm is, and what its program did not tell; empty for a run that was decoded."""
+    """What each imported arm is, and what its program did not tell; why merged shards have no times."""
     imports = protocol.get("imports")
-    found = []
+    found = [str(protocol["untimed"])] if "untimed" in protocol else []
     for arm, note in imports.items() if isinstance(imports, dict) else ():
         if isinstance(note, dict):
             absent = note.get("absent")

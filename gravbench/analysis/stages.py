@@ -73,8 +73,10 @@ class PagesSummary(Record):
 
 
 def page_ns(record: GenRecord) -> int | None:
-    """Wall clock of a page, from opening the image to final Markdown; `None` for crops and failed pages."""
-    return record.assembly.stages.total_ns if record.assembly else None
+    """Wall clock of a page, from opening the image to final Markdown; `None` for crops, failed pages and
+    pages whose times were left out."""
+    stages = record.assembly.stages if record.assembly else None
+    return stages.total_ns if stages else None
 
 
 def whole_ns(record: GenRecord) -> int | None:
@@ -104,7 +106,8 @@ def summarise_pages(pairs: Sequence[Mapping[str, GenRecord]], arm: str, *, base:
 
 def stage_sums(records: Sequence[GenRecord]) -> dict[str, int]:
     """Nanoseconds by stage over all pages; with `draft`, `verify` (parts of decode), `other` and `total`."""
-    stages = [record.assembly.stages for record in records if record.assembly is not None]
+    assemblies = [record.assembly for record in records if record.assembly is not None]
+    stages = [assembly.stages for assembly in assemblies if assembly.stages is not None]
     sums = {
         name: _spent(records, name)
         if name in REQUEST_STAGES

@@ -23,6 +23,7 @@ from gravbench.resources import __version__
 
 VERBS = {
     "run": "verbs:Run",
+    "merge": "verbs:Merge",
     "score": "verbs:Score",
     "status": "verdict_verbs:Status",
     "compare": "verdict_verbs:Compare",

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from gravbench.cli.output import print_json, print_line, print_tables, rich_tabl
 from gravbench.cli.progress import duration, make_progress
 from gravbench.cli.report_page import check_page, write_page
 from gravbench.cli.summary_table import data_parts, lossy_line, summary_parts, timed_name
-from gravbench.cli.verbs import Export, Run, Score, Sweep
+from gravbench.cli.verbs import Export, Merge, Run, Score, Sweep
 from gravbench.errors import NotComparableError, UsageError
 from gravbench.options import RunOptions
 from gravbench.reporting.breakdown import tie_sentence, ties_of
@@ -29,6 +30,7 @@ from gravbench.reporting.tables import NONE, Cell, Table, arm, interval, number,
 from gravbench.runner.engine import as_arms, open_engine
 from gravbench.runner.export import FORMATS, clockless_lines
 from gravbench.runner.forecast import Forecast, Seconds, forecast
+from gravbench.runner.merge import finish_merge, merge_shards, read_shards
 from gravbench.runner.run import Outcome, rescore, run
 from gravbench.runner.samples import open_suite_data, samples_of_run
 from gravbench.store.files import make_folder, write_atomic
@@ -140,6 +142,19 @@ def exit_code(outcome: Outcome, options: RunOptions) -> int:
     return NotComparableError.exit_code
 
 
+def merge_runs(given: Merge) -> int:
+    """Check the shards, write the whole run, score what no shard scored, print the summary; 0."""
+    now = datetime.now(UTC)
+    run, pairs = merge_shards(read_shards(given.shards), given.out, now=now)
+    summary = score_again(run.path, suite=None, data=given.data, reuse=True)
+    finish_merge(run, pairs, now=now)
+    if given.json:
+        print_json(summary_json(summary))
+    else:
+        print_tables(*summary_parts(summary))
+    return 0
+
+
 def score_run(given: Score) -> int:
     """Score again and print the summary. `suite` and `data` override where the manifest says they lie."""
     summary = score_again(given.run, suite=given.suite, data=given.data)
@@ -150,12 +165,17 @@ def score_run(given: Score) -> int:
     return 0
 
 
-def score_again(run_dir: Path, *, suite: str | None, data: Path | None) -> Summary:
-    """Score a run with its own suite, or with `suite`, on its own pages, or on those of `data`."""
+def score_again(run_dir: Path, *, suite: str | None, data: Path | None, reuse: bool = False) -> Summary:
+    """Score a run with its own suite, or with `suite`, on its own pages, or on those of `data`.
+
+    `reuse` keeps the scores that it has.
+    """
     run = RunDirectory(run_dir)
     manifest = run.manifest()
     loaded = load_suite(suite or str(manifest.protocol["suite_source"]))
-    return rescore(run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data))
+    return rescore(
+        run_dir, loaded, samples_of_run(manifest, loaded, run.generations(), data=data), reuse=reuse
+    )
 
 
 def export_run(given: Export) -> int:

@@ -78,8 +78,10 @@ def page_parts(summary: Summary) -> list[RenderableType]:
     if not _scored(summary, pages=True):
         return []
     parts: list[RenderableType] = [rich_table(_page_scores(summary))]
+    if any(page.stages_ns["total"] for page in pages.values()):
+        parts.append(rich_table(_stages(pages)))
     if pages:  # imports have no stages and no regions
-        parts += [rich_table(_stages(pages)), rich_table(_regions(pages))]
+        parts.append(rich_table(_regions(pages)))
     for name, page in pages.items():
         strategy = summary.strategies[name]
         speedups = strategy.by_task["page"].speedup

@@ -83,6 +83,24 @@ class Sweep(Verb, body="run_command:sweep", alone=False):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Merge(Verb, body="run_command:merge_runs"):
+    """Make one run of all shards of a plan, wherever they ran: the scores and counters of one process."""
+
+    shards: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SHARD...", help="Run folders of run --shard, all of them.", show_default=False
+        ),
+    ]
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder of the whole run.", show_default=False)]
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the pages. Default: where the first shard read them."),
+    ] = None
+    json: JsonFlag = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Score(Verb, body="run_command:score_run"):
     """Score a finished run again from its records. Loads no model; refuses other pages than the run's."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import JsonValue
 
 from gravbench.arms import batch_of
-from gravbench.errors import EngineError, GravbenchError
+from gravbench.errors import EngineError, GravbenchError, UsageError
 from gravbench.pages.reader import PageReader, Reading
 from gravbench.protocols import Backend
 from gravbench.records import DecodeConfig, Generation, Request, SampleTask, piece_of, untimed
@@ -32,17 +32,27 @@ T = TypeVar("T")
 
 
 def order_plan(
-    samples: Sequence[Selectable], arms: Sequence[str], *, seed: int, repeats: int = 1
+    samples: Sequence[Selectable],
+    arms: Sequence[str],
+    *,
+    seed: int,
+    repeats: int = 1,
+    shard: str | None = None,
 ) -> tuple[PlanEntry, ...]:
     """Interleaved plan: samples shuffled by `seed`, arms of one sample next to each other.
 
     Samples go in blocks of two: the block's first sample runs the arms in a random order, the second in
     the reverse (ABBA), so that linear drift cancels inside the block. Where arms decode several crops
     together, such a group of crops takes the place of the sample: each arm decodes all of it in turn.
-    Every repeat is such a pass over all samples, in an order of its own.
+    Every repeat is such a pass over all samples, in an order of its own. A `shard` `i/n` has each n-th block
+    of the plan from the i-th on, with the slots that its entries have in the whole.
+
+    `UsageError` where `i` is above `n`, or the plan has fewer than `i` blocks.
     """
+    part, parts = parse_shard(shard)
     rng = random.Random(seed)
     entries: list[PlanEntry] = []
+    slots = index = 0
     arm_order = list(arms)
     size = group_size(arms, crops=sum(not stands_alone(sample.task) for sample in samples))
     for rep in range(repeats):
@@ -53,19 +63,38 @@ def order_plan(
                 rng.shuffle(arm_order)
             else:
                 arm_order.reverse()
-            entries += [
-                PlanEntry(slot=0, sample_id=sample.sample_id, arm=arm, rep=rep)
-                for arm in arm_order
-                for sample in group
-            ]
-    return tuple(entry.model_copy(update={"slot": slot}) for slot, entry in enumerate(entries))
+            pairs = [(sample, arm) for arm in arm_order for sample in group]
+            if index // 2 % parts == part:
+                entries += [
+                    PlanEntry(slot=slot, sample_id=sample.sample_id, arm=arm, rep=rep)
+                    for slot, (sample, arm) in enumerate(pairs, start=slots)
+                ]
+            slots += len(pairs)
+    if not entries:
+        raise UsageError(
+            f"--shard {shard}: nothing is left for it, the plan has {(index + 2) // 2} blocks",
+            hint="Take fewer shards.",
+        )
+    return tuple(entries)
 
 
-def planned_groups(plan: Sequence[PlanEntry], task_of: Callable[[str], str]) -> list[list[tuple[str, int]]]:
-    """The plan's groups again: the (sample, rep) that arms answer one after the other, in order."""
+def parse_shard(shard: str | None) -> tuple[int, int]:
+    """`2/4` -> (1, 4): which part, counted from 0, of how many; `None` is the one part of one."""
+    number, _, parts = (shard or "1/1").partition("/")
+    if int(number) > int(parts):
+        raise UsageError(f"--shard {shard}: there are only {parts} shards", hint="From 1/N to N/N.")
+    return int(number) - 1, int(parts)
+
+
+def planned_groups(
+    plan: Sequence[PlanEntry], task_of: Callable[[str], str], *, crops: int
+) -> list[list[tuple[str, int]]]:
+    """The plan's groups again: the (sample, rep) that arms answer one after the other, in order.
+
+    `crops` is how many crops the whole plan has, of which this may be a shard.
+    """
     order = dict.fromkeys((e.sample_id, e.rep) for e in sorted(plan, key=lambda e: e.slot))
-    crops = {sample_id for sample_id, _ in order if not stands_alone(task_of(sample_id))}
-    size = group_size({e.arm for e in plan}, crops=len(crops))
+    size = group_size({e.arm for e in plan}, crops=crops)
     return [
         group
         for rep in sorted({rep for _, rep in order})

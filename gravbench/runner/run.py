@@ -161,8 +161,11 @@ def _readers(
     return readers
 
 
-def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample]) -> Summary:
-    """Score a finished run again from its records and rewrite its summary; no model is touched."""
+def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample], *, reuse: bool = False) -> Summary:
+    """Score a finished run again from its records and rewrite its summary; no model is touched.
+
+    `reuse` takes stored scores of equal content.
+    """
     run_folder = RunDirectory(run_dir)
     manifest = run_folder.manifest()
     recorded = manifest.identity.suite_sha
@@ -175,7 +178,7 @@ def rescore(run_dir: Path, suite: Suite, samples: Sequence[Sample]) -> Summary:
     with RunLock(run_dir):
         pairs = finished_pairs(run_folder, manifest)
         scorers = open_scorers(suite.scorers)
-        return write_results(run_folder, manifest, pairs, samples, scorers=scorers, reuse=False)
+        return write_results(run_folder, manifest, pairs, samples, scorers=scorers, reuse=reuse)
 
 
 def write_results(
@@ -188,6 +191,8 @@ def write_results(
     reuse: bool,
 ) -> Summary:
     """Score the pairs, write `score/` and `summary.json`. `reuse` takes stored scores of equal content."""
+    asked = {sample_id for sample_id, _ in pairs}
+    samples = [sample for sample in samples if sample.sample_id in asked]
     known: Sequence[ScoreRecord] = run_folder.scores(scorers.name) if reuse else ()
     ordered = [pairs[key] for key in sorted(pairs)]
     records = [record for arms in ordered for record in arms.values()]
@@ -230,7 +235,9 @@ def build_manifest(
         argv=tuple(shlex.split(command_of(options.but(fresh=False, retry_failed=False)))),
         identity=identity,
         identity_sha=identity_sha,
-        plan=order_plan(samples, options.strategies, seed=options.seed, repeats=options.repeats),
+        plan=order_plan(
+            samples, options.strategies, seed=options.seed, repeats=options.repeats, shard=options.shard
+        ),
         model=info.model_dump(mode="json"),
         environment=environment,
         protocol={
@@ -281,6 +288,7 @@ def build_identity(
         strategies=options.strategies,
         texts_sha=supplied_files(options.strategies),
         repeats=options.repeats,
+        shard=options.shard,
         seed=options.seed,
         limit=options.limit,
         stratify=options.stratify,

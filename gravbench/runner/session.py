@@ -168,7 +168,10 @@ class Session:
     def _groups(self, pending: Sequence[Sequence[PlanEntry]]) -> list[list[Sequence[PlanEntry]]]:
         """Pairs that decode together, as the plan has them; those that are finished left out."""
         left = {(pair[0].sample_id, pair[0].rep): pair for pair in pending}
-        planned = planned_groups(self.claim.manifest.plan, lambda sample_id: self.samples[sample_id].task)
+        crops = sum(not stands_alone(sample.task) for sample in self.samples.values())
+        planned = planned_groups(
+            self.claim.manifest.plan, lambda sample_id: self.samples[sample_id].task, crops=crops
+        )
         groups = [[left[key] for key in keys if key in left] for keys in planned]
         return [group for group in groups if group]
 

@@ -81,6 +81,8 @@ class RunIdentity(Record):
     texts_sha: dict[str, str] | None = None
     """By arm, hash of the files it decodes by: texts, costs, a setting; absent where no arm has any."""
     repeats: int = Field(default=1, ge=1)
+    shard: str | None = None
+    """Which part of the plan, as `2/4`; absent where it is all."""
     seed: int
     limit: int | None = None
     stratify: str | None = None
@@ -216,7 +218,8 @@ class Assembly(Record):
     assembler: str
     skipped: dict[str, int]
     dropped: dict[str, int]
-    stages: StageTimes
+    stages: StageTimes | None = None
+    """Absent where times of several machines would stand together."""
 
 
 class SampleAnswer(StoredRecord):

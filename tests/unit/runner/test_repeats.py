@@ -33,7 +33,7 @@ def test_a_plan_has_every_answer_once_and_its_groups_are_found_again(
     assert Counter((e.sample_id, e.arm, e.rep) for e in plan) == Counter(wanted)
     order = [(e.sample_id, e.arm, e.rep) for e in plan]
     again = []
-    for group in planned_groups(plan, TASK_OF.__getitem__):
+    for group in planned_groups(plan, TASK_OF.__getitem__, crops=count):
         slots = {(e.sample_id, e.rep): e.slot for e in plan if (e.sample_id, e.rep) in group}
         assert max(slots.values()) - min(slots.values()) < len(group) * len(arms)
         again += group
