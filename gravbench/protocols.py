@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gravbench.records import DecodeConfig, Generation, Record, Request
 
@@ -90,3 +90,20 @@ class Referee(Protocol):
     """Judges the token after `prefix` for one sample, where two outputs part."""
 
     def judge(self, sample_id: str, prefix: tuple[int, ...], *, base_id: int, own_id: int) -> Opinion: ...
+
+
+class TokenGap(NamedTuple):
+    """How far a token lies below the largest logit of its own prefix: 0 for that one itself."""
+
+    gap: float
+    best_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForcedPass:
+    """A way to teacher-force outputs. `gaps` takes the name of a request and its token ids, and has one gap a
+    token; `tau` is the largest that rounding explains, in logits."""
+
+    precision: str
+    tau: float
+    gaps: Callable[[str, Sequence[int]], Sequence[TokenGap]]

@@ -16,7 +16,7 @@ from gravbench.decoding.protocols import StateT, StepModel
 from gravbench.decoding.tracing import TraceRecorder
 from gravbench.decoding.window import Needs, Step, Wants, causal_window
 from gravbench.errors import NotComparableError, UsageError
-from gravbench.protocols import Opinion
+from gravbench.protocols import Opinion, TokenGap
 from gravbench.records import Request
 
 CHUNK_ROWS = 64
@@ -85,6 +85,34 @@ def next_logits(
             return logits.float().cpu().clone()
         finally:
             model.release(state)
+
+
+def token_gaps(
+    model: StepModel[StateT], request: Request, ids: Sequence[int], *, rows: int = CHUNK_ROWS
+) -> list[TokenGap]:
+    """Distance of each of `ids` from the argmax behind those before it: one pass, in windows of `rows`."""
+    found: list[TokenGap] = []
+    with torch.inference_mode():
+        model.expect(1, Needs(rows_max=rows))
+        state, seen = model.prefill(request, budget=len(ids) + 1, trace=TraceRecorder(lambda: 0))
+        try:
+            found += _gaps(seen.logits()[-1:], ids[:1])
+            for start in range(0, len(ids) - 1, rows):
+                piece = tuple(ids[start : min(start + rows, len(ids) - 1)])
+                reply = model.forward([state], [Step("verify", causal_window(piece))])
+                found += _gaps(reply.logits, ids[start + 1 : start + 1 + len(piece)])
+                model.keep(state, len(piece))
+        finally:
+            model.release(state)
+    return found
+
+
+def _gaps(logits: torch.Tensor, ids: Sequence[int]) -> list[TokenGap]:
+    """`logits` [Q, V], a row for each of the Q `ids`."""
+    values = logits.float().cpu()
+    best, own = values.max(-1), values.gather(-1, torch.tensor(ids).unsqueeze(-1)).squeeze(-1)
+    gaps = (best.values - own).tolist()
+    return [TokenGap(gap, top) for gap, top in zip(gaps, best.indices.tolist(), strict=True)]
 
 
 def measured_tau(

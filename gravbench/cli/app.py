@@ -27,6 +27,7 @@ VERBS = {
     "score": "verbs:Score",
     "status": "verdict_verbs:Status",
     "compare": "verdict_verbs:Compare",
+    "audit": "verdict_verbs:Audit",
     "gate": "verdict_verbs:Gate",
     "bless": "verdict_verbs:Bless",
     "report": "verdict_verbs:Report",

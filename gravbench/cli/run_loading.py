@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -15,15 +16,19 @@ from gravbench.errors import GravbenchError, NotComparableError, UsageError
 from gravbench.gate.policy import Policy, load_policy
 from gravbench.gate.reference import ReferenceArm
 from gravbench.omnidocbench.result_file import reference_digest
+from gravbench.options import DEFAULT_BACKEND
 from gravbench.pages.reader import cut_region, open_page
 from gravbench.pages.regions import PageSample, Region
-from gravbench.protocols import Referee
+from gravbench.protocols import ForcedPass, Referee
 from gravbench.records import Request
 from gravbench.resources import data_root
 from gravbench.runner.samples import samples_of_run
 from gravbench.suites.data import AnySample
 from gravbench.suites.manifest import Suite, load_suite, suite_digest
 from gravbench.suites.page_folder import read_page_folder
+
+if TYPE_CHECKING:
+    from gravbench.decoding.protocols import StepModel
 
 ROOT = "reference_outputs"
 
@@ -49,6 +54,8 @@ class RefereeSetup:
 
     referee: Referee | None = None
     tau: float = TAU_FLOAT32
+    passes: tuple[ForcedPass, ...] = ()
+    """Teacher-forcing in float32, then in the run's own precision where that is another."""
 
 
 def load_with_facts(path: Path) -> LoadedRun:
@@ -96,19 +103,29 @@ def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> Referee
     """
     if model is None:
         return RefereeSetup()
-    from gravbench.backends.referee import StepModelReferee, measured_tau, open_step_model
+    from gravbench.backends.referee import StepModelReferee, measured_tau, open_step_model, token_gaps
+    from gravbench.backends.registry import is_served
     from gravbench.runner.engine import checkpoint_of
 
+    def forced(step_model: StepModel[Any], precision: str, tau: float) -> ForcedPass:
+        return ForcedPass(
+            precision=precision,
+            tau=tau,
+            gaps=lambda name, ids: token_gaps(step_model, requests(name), ids),
+        )
+
     identity = run.manifest.identity
-    backend, dtype = identity.backend_name, identity.dtype
+    served = is_served(identity.backend)
+    backend, dtype = DEFAULT_BACKEND if served else identity.backend_name, identity.dtype
     checkpoint = None if model == backend == "toy" else checkpoint_of(model, backend=backend)
     digest = identity.model_digest
     step_model = open_step_model(backend, checkpoint, dtype="float32", expected_digest=digest)
     requests = _Requests(run, crops)
     referee = StepModelReferee(step_model, requests)
     if dtype == "float32":
-        return RefereeSetup(referee=referee)
-    noisy = open_step_model(backend, checkpoint, dtype=dtype, device=identity.device, expected_digest=digest)
+        return RefereeSetup(referee=referee, passes=(forced(step_model, "float32", TAU_FLOAT32),))
+    device = "cpu" if served else identity.device
+    noisy = open_step_model(backend, checkpoint, dtype=dtype, device=device, expected_digest=digest)
     answers = {
         piece.request_id(record.sample_id): piece.token_ids
         for record in run.records(run.arms[0])
@@ -118,7 +135,9 @@ def set_up_referee(model: str | None, run: LoadedRun, *, crops: Path) -> Referee
     block = run.manifest.model.get("block_size")
     rows = (block if isinstance(block, int) else DEFAULT_BLOCK) + 1
     tau = measured_tau(noisy, step_model, requests, outputs, window_rows=rows)
-    return RefereeSetup(referee=referee, tau=max(tau, TAU_FLOAT32))
+    tau = max(tau, TAU_FLOAT32)
+    passes = (forced(step_model, "float32", tau), forced(noisy, dtype, tau))
+    return RefereeSetup(referee=referee, tau=tau, passes=passes)
 
 
 def paired_arms(

@@ -1,4 +1,4 @@
-"""The verbs that judge and show, declared: status, compare, gate, bless, report."""
+"""The verbs that judge and show, declared: status, compare, audit, gate, bless, report."""
 
 from __future__ import annotations
 
@@ -89,6 +89,28 @@ class Compare(Verb, body="compare_command:compare"):
     ] = None
     data: PageDataOption = None
     report: ReportOption = None
+    json: JsonFlag = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Verb, body="audit_command:audit_run"):
+    """Is every committed token what its own prefix calls for? Teacher-force each output once; 1 if not.
+
+    The finding is kept in the run folder, where compare, gate and report find it.
+    """
+
+    run: RunArgument
+    referee: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="The run's checkpoint: gravity-tiny or a folder. Default: as the run names it.",
+        ),
+    ] = None
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this strategy; repeatable. Default: all exact ones.", show_default=False),
+    ] = None
     json: JsonFlag = False
 
 

@@ -7,6 +7,7 @@ gen/<shard>.jsonl                  one line per finished (sample, arm, rep)
 score/<scorer>-<digest>/all.jsonl  one line per score; may be deleted and rebuilt
 predictions/<arm>/<stem>.md        a page's Markdown as official scoring wants to find it; may be rebuilt
 events.jsonl                       sessions, warm-up, torn lines, faults (capped)
+certificate.json                   derived, only after an audit: each token against its own prefix
 summary.json                       derived; may be deleted and rebuilt
 """
 
