@@ -68,6 +68,16 @@ class Certificate(Record):
     exceptions: tuple[Exceptional, ...]
     """Near-ties too, in the order of samples and positions."""
 
+    @property
+    def words(self) -> str:
+        """`9 of 9 tokens are the argmax of their own prefix or a near-tie (0 within 0.0001, float32)`."""
+        wrong = ", ".join(f"{count} of {origin}" for origin, count in self.by_origin.items())
+        return (
+            f"{self.argmax + self.near_ties:,} of {self.tokens:,} tokens are the argmax of their own prefix "
+            f"or a near-tie ({self.near_ties} within {self.tau:.2g}, {self.precision})"
+            + (f"; not so: {wrong}" if wrong else "")
+        )
+
 
 class Certificates(StoredRecord):
     """`certificate.json` of a run folder: derived, may be deleted and made again."""
@@ -78,6 +88,12 @@ class Certificates(StoredRecord):
     arms: tuple[Certificate, ...]
     left_out: dict[str, str] = Field(default_factory=dict)
     """Strategies that do not promise the tokens of AR -> why."""
+
+    @property
+    def by_arm(self) -> dict[str, tuple[Certificate, ...]]:
+        """Certificates of each strategy, in the order of passes."""
+        names = dict.fromkeys(own.arm for own in self.arms)
+        return {arm: tuple(own for own in self.arms if own.arm == arm) for arm in names}
 
     @property
     def violations(self) -> int:

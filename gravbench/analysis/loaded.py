@@ -14,6 +14,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from gravbench.analysis.bootstrap import Design, design_of
+from gravbench.analysis.certificate import Certificate, stored_certificates
 from gravbench.errors import NotComparableError
 from gravbench.records import PeakMemory, Record
 from gravbench.scorers.contract import Note
@@ -238,6 +239,8 @@ class LoadedRun:
     notes: tuple[str, ...] = ()
     elements: Mapping[ScoreKey, ElementSums] = field(default_factory=dict)
     """By attributes of tables, formulas and text blocks; where the run has them, of every unit and arm."""
+    certificates: Mapping[str, tuple[Certificate, ...]] = field(default_factory=dict)
+    """By arm, of a run that was audited."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -280,6 +283,7 @@ def load_run(
         for (sample_id, rep), arms in sorted(pairs.items())
     )
     _check_scored(path, units, scores)
+    certificates, stale = stored_certificates(path, (r for unit in units for r in unit.records.values()))
     known = facts or {}
     missing = {unit.sample_id for unit in units} - set(known)
     return LoadedRun(
@@ -288,7 +292,8 @@ def load_run(
         units=units,
         scores=scores,
         facts={**plain_facts(missing), **known},
-        notes=tuple(notes),
+        notes=(*notes, *([stale] if stale else [])),
+        certificates=certificates.by_arm if certificates else {},
     )
 
 

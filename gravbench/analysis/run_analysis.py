@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gravbench.analysis.bootstrap import RESAMPLES, Design, Interval, Statistic, bootstraps, divided
+from gravbench.analysis.certificate import Certificate
 from gravbench.analysis.counters import (
     Acceptance,
     acceptance,
@@ -130,6 +131,8 @@ class ArmAnalysis(Record):
     """Its tokens may differ from those of `ar` by design, so `identity` is not asked."""
     peak_memory: PeakMemory | None = None
     """While its answers were made; absent where it was not measured, and in older documents."""
+    certificates: tuple[Certificate, ...] | None = None
+    """Its tokens against their own prefix, by precision; absent where the run was not audited."""
 
 
 class RunAnalysis(Record):
@@ -248,6 +251,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         outliers=outliers(units, timed, arm, request_ns) if timed is not None else (),
         lossy=lossy,
         peak_memory=peak_memory(records),
+        certificates=run.certificates.get(arm),
     )
 
 

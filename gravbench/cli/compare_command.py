@@ -163,6 +163,7 @@ def _verdict_lines(arm: ArmAnalysis) -> list[str]:
     lines = []
     if audit is not None:
         lines.append(f"{arm.arm}: {same_tokens(audit, as_=base)}.")
+    lines += [f"{arm.arm}: {own.words}." for own in arm.certificates or ()]
     if arm.lossy:
         unknown = "" if arm.quality else ", and its quality was not measured"
         lines.append(f"{arm.arm}: lossy by design, judged by quality{unknown}.")

@@ -27,8 +27,8 @@ from gravbench.cli.run_loading import (
 )
 from gravbench.cli.verdict_verbs import Report
 from gravbench.errors import DataError, UsageError, shortened
-from gravbench.gate.candidate import SHOWN_PROBLEMS, candidate_problems, judge_candidate
-from gravbench.gate.reference import load_reference
+from gravbench.gate.candidate import SHOWN_PROBLEMS, judge_candidate
+from gravbench.gate.reference import candidate_problems, load_reference
 from gravbench.gate.verdict import GateReport
 from gravbench.olmocr.renderers import find_chromium
 from gravbench.reporting.builder import ReportInput, build_document

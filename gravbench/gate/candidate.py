@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +17,11 @@ from gravbench.analysis.bootstrap import (
     log_ratio_se,
     ratio,
 )
-from gravbench.analysis.comparison import identity_differences, sample_problem
+from gravbench.analysis.comparison import identity_differences
 from gravbench.analysis.counters import hidden_notes, summarise_counters
 from gravbench.analysis.groups import groups
 from gravbench.analysis.identity import TAU_FLOAT32, audit, has_tokens, is_identical
-from gravbench.analysis.loaded import LoadedRun, Unit, note_lines, run_data, score_notes
+from gravbench.analysis.loaded import LoadedRun, note_lines, run_data, score_notes
 from gravbench.analysis.pieces import (
     COUNTER_RATIOS,
     WIDTH,
@@ -34,8 +34,8 @@ from gravbench.analysis.pieces import (
 from gravbench.analysis.speed import decode_ns, sub_design, time_design, timed_rows
 from gravbench.arms import identity_base, is_ar, speed_base
 from gravbench.errors import NotComparableError
-from gravbench.gate.policy import NEW_WEIGHTS, CounterRule, CountRule, IdentityRule, Policy
-from gravbench.gate.reference import Reference, ReferenceArm, as_generation
+from gravbench.gate.policy import CounterRule, CountRule, IdentityRule, Policy
+from gravbench.gate.reference import Reference, ReferenceArm, as_generation, candidate_problems
 from gravbench.gate.rules import (
     judge_acceptance,
     judge_accuracy,
@@ -120,31 +120,6 @@ def judge_candidate(
         data=run_data(run.manifest.protocol),
         reference_data=reference.data,
     )
-
-
-def candidate_problems(run: LoadedRun, reference: Reference, policies: Mapping[str, Policy]) -> list[str]:
-    """Why the run does not answer the reference's question; empty when it does."""
-    problems: list[str] = []
-    for name, arm in reference.arms.items():
-        for d in identity_differences(
-            arm.run.identity.document(), run.manifest.identity.document(), policies[name].must_match
-        ):
-            problem = f"{d.field} is {d.own}, the reference has {d.base}"
-            if d.field == "model_digest":
-                problem += f": other weights are judged by --policy {NEW_WEIGHTS}"
-            if problem not in problems:
-                problems.append(problem)
-    own_arms, reference_arms = frozenset(run.arms), frozenset(reference.arms)
-    for what, arms in (("missing", reference_arms - own_arms), ("extra", own_arms - reference_arms)):
-        problems += [f"strategy {arm!r} {what}" for arm in sorted(arms)]
-    keys = {(unit.sample_id, unit.rep) for unit in run.units}
-    first = next(iter(reference.arms.values()))
-    if keys != set(first.predictions):
-        names = [frozenset(sample for sample, _ in side) for side in (first.predictions, keys)]
-        problems.append(sample_problem(names[0], names[1]) or "other repetitions of the same samples")
-    else:
-        problems += _input_problems(run.units, first)
-    return problems
 
 
 def judge_arm(test: ArmUnderTest) -> list[Verdict]:
@@ -260,6 +235,22 @@ def _said_of(model: Mapping[str, JsonValue]) -> list[str]:
     return [str(text) for text in found] if isinstance(found, list) else []
 
 
+def _certificate(test: ArmUnderTest) -> list[Verdict]:
+    """One verdict a precision; none where the run was not audited."""
+    return [
+        Verdict(
+            rule="certificate" if own.precision == "float32" else f"certificate.{own.precision}",
+            arm=test.arm,
+            status="fail" if own.violations else "pass" if own.tokens else "missing",
+            observed=own.violations,
+            limit=0,
+            explanation=own.words,
+            numbers={"tokens": own.tokens, "near_ties": own.near_ties, "worst_gap": own.worst_gap},
+        )
+        for own in test.run.certificates.get(test.arm, ())
+    ]
+
+
 def _failed(test: ArmUnderTest) -> list[Verdict]:
     return [_count(test, "failed", test.policy.rules.failed, lambda a: a.status != "ok")]
 
@@ -309,6 +300,7 @@ RULES: dict[str, Callable[[ArmUnderTest], list[Verdict]]] = {
     "stopped_by_length": _stopped_by_length,
     "loops": _loops,
     "warnings": _warnings,
+    "certificate": _certificate,
     "speed": _speed,
 }
 """Rule name, as in a policy, -> its verdicts on one strategy; none where it does not apply."""
@@ -367,18 +359,6 @@ def _detectable(test: ArmUnderTest) -> list[DetectableEffect]:
                     )
                 )
     return effects
-
-
-def _input_problems(units: Sequence[Unit], reference: ReferenceArm) -> list[str]:
-    """Samples whose image, prompt or budget is not the reference's."""
-    changed: dict[str, list[str]] = {}
-    for unit in units:
-        expected = reference.predictions[unit.sample_id, unit.rep]
-        record = next(iter(unit.records.values()))
-        for field in ("input_sha", "prompt_sha", "max_new_tokens"):
-            if getattr(record, field) != getattr(expected, field):
-                changed.setdefault(field, []).append(unit.sample_id)
-    return [f"{field} of {len(ids)} samples differs, first {ids[0]}" for field, ids in changed.items()]
 
 
 def _notices(run: LoadedRun, reference: Reference) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from gravbench.analysis.loaded import LoadedRun, RunData, run_data
-from gravbench.gate.candidate import candidate_problems
 from gravbench.gate.policy import Policy
-from gravbench.gate.reference import Key, Reference, ReferenceArm, as_generation
+from gravbench.gate.reference import Key, Reference, ReferenceArm, as_generation, candidate_problems
 from gravbench.gate.verdict import GateReport, Mode, Verdict, outcome_of
 from gravbench.store.schema import GenRecord, ScoreRecord
 

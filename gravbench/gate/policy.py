@@ -116,6 +116,7 @@ class Rules(Record):
     stopped_by_length: CountRule
     loops: CountRule
     warnings: PlainRule
+    certificate: PlainRule
     speed: SpeedRule
 
     def level_of(self, name: str) -> Level:

@@ -12,15 +12,17 @@ No time is stored: seconds of another day judge nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from gravbench.analysis.loaded import RunData
+from gravbench.analysis.comparison import identity_differences, sample_problem
+from gravbench.analysis.loaded import LoadedRun, RunData, Unit
 from gravbench.errors import DataError
+from gravbench.gate.policy import NEW_WEIGHTS, Policy
 from gravbench.records import untimed
 from gravbench.store.files import parse_record, read_records
 from gravbench.store.schema import GenRecord, RunIdentity, SampleAnswer, ScoreRecord, StageTimes, StoredRecord
@@ -181,3 +183,40 @@ def _load_arm(folder: Path) -> ReferenceArm:
             hint="Restore them from git, or bless the run again.",
         )
     return ReferenceArm(folder=folder, run=run, predictions=predictions, scores=scores)
+
+
+def candidate_problems(run: LoadedRun, reference: Reference, policies: Mapping[str, Policy]) -> list[str]:
+    """Why the run does not answer the reference's question; empty when it does."""
+    problems: list[str] = []
+    for name, arm in reference.arms.items():
+        for d in identity_differences(
+            arm.run.identity.document(), run.manifest.identity.document(), policies[name].must_match
+        ):
+            problem = f"{d.field} is {d.own}, the reference has {d.base}"
+            if d.field == "model_digest":
+                problem += f": other weights are judged by --policy {NEW_WEIGHTS}"
+            if problem not in problems:
+                problems.append(problem)
+    own_arms, reference_arms = frozenset(run.arms), frozenset(reference.arms)
+    for what, arms in (("missing", reference_arms - own_arms), ("extra", own_arms - reference_arms)):
+        problems += [f"strategy {arm!r} {what}" for arm in sorted(arms)]
+    keys = {(unit.sample_id, unit.rep) for unit in run.units}
+    first = next(iter(reference.arms.values()))
+    if keys != set(first.predictions):
+        names = [frozenset(sample for sample, _ in side) for side in (first.predictions, keys)]
+        problems.append(sample_problem(names[0], names[1]) or "other repetitions of the same samples")
+    else:
+        problems += _input_problems(run.units, first)
+    return problems
+
+
+def _input_problems(units: Sequence[Unit], reference: ReferenceArm) -> list[str]:
+    """Samples whose image, prompt or budget is not the reference's."""
+    changed: dict[str, list[str]] = {}
+    for unit in units:
+        expected = reference.predictions[unit.sample_id, unit.rep]
+        record = next(iter(unit.records.values()))
+        for field in ("input_sha", "prompt_sha", "max_new_tokens"):
+            if getattr(record, field) != getattr(expected, field):
+                changed.setdefault(field, []).append(unit.sample_id)
+    return [f"{field} of {len(ids)} samples differs, first {ids[0]}" for field, ids in changed.items()]

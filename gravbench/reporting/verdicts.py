@@ -275,13 +275,14 @@ def same_answer(a: Named) -> Answered:
         )
     what = "text" if audit.by_text else "token ids and stop reason"
     counted = f"{audit.identical} of {audit.compared} outputs have {_against(a)}'s {what}"
+    certified = "".join(f" {own.words}." for own in a.arm.certificates or ())
     if audit.spotless:
-        return Answered(question=question, answer="yes", mood="yes", detail=counted + ".")
+        return Answered(question=question, answer="yes", mood="yes", detail=f"{counted}.{certified}")
     return Answered(
         question=question,
         answer="yes, but for near-ties" if not audit.faults else "no",
         mood="no" if audit.faults else "yes",
-        detail=f"{counted}; {difference_kinds(audit)}.",
+        detail=f"{counted}; {difference_kinds(audit)}.{certified}",
     )
 
 

@@ -30,6 +30,8 @@ def test_an_honest_run_passes_and_a_changed_token_is_named(
     run = RunDirectory(made)
     found, stale = stored_certificates(made, run.generations())
     assert found is not None and stale is None and found.violations == 0
+    assert run_command_line(["compare", str(made)]) == 0
+    assert "are the argmax of their own prefix" in " ".join(capsys.readouterr().out.split())
     path = made / "gen" / "000.jsonl"
     lines = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     changed = next(line for line in lines if line["arm"] == "selfspec")

@@ -23,14 +23,16 @@ from verdict_support import (
 )
 
 from gravbench.analysis.bootstrap import independent
+from gravbench.analysis.certificate import Certificates, answers_sha, certify, write_certificates
 from gravbench.analysis.loaded import LoadedRun, SampleFacts, load_run
+from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
 from gravbench.cli.gate_command import verdict_parts
 from gravbench.errors import DataError, NotComparableError
 from gravbench.gate.policy import load_policy
 from gravbench.gate.reference import Reference, load_reference
 from gravbench.gate.rules import judge_accuracy
 from gravbench.gate.verdict import GROUPS, Verdict, verdict_rows
-from gravbench.protocols import Opinion
+from gravbench.protocols import ForcedPass, Opinion, TokenGap
 from gravbench.store.schema import ScoreRecord, sha256_text
 
 
@@ -527,3 +529,28 @@ def test_speed_is_judged_over_ar_at_the_same_batch_size_alone(tmp_path: Path) ->
     assert judged_arms == {"selfspec", "selfspec:batch=4"}
     assert "speedup over ar:batch=4 " in found["selfspec:batch=4"].explanation
     assert by_rule(report, "ar_identity", "selfspec:batch=2").status == "pass"
+
+
+@pytest.mark.parametrize(("gap", "status"), [(0.0, "pass"), (5e-5, "pass"), (0.5, "fail")])
+def test_a_certificate_in_the_run_folder_is_part_of_the_verdict(
+    base: tuple[Path, Reference], tmp_path: Path, gap: float, status: str
+) -> None:
+    run = doctored(base[0], tmp_path / "r")
+    assert by_rule(judged(run, base[1]), "certificate").status == "off"  # it was not audited
+    forced = ForcedPass(
+        precision="float32", tau=1e-4, gaps=lambda _name, ids: [TokenGap(gap, -1 if gap else n) for n in ids]
+    )
+    records = [record for arm in run.arms for record in run.records(arm)]
+    found = Certificates(
+        run_id="r",
+        answers_sha=answers_sha(records),
+        arms=tuple(certify(arm, run.records(arm), forced) for arm in run.arms),
+    )
+    write_certificates(tmp_path / "r", found)
+    report = judged(load_run(tmp_path / "r"), base[1])
+    verdict = by_rule(report, "certificate")
+    assert verdict.status == status and verdict.numbers["worst_gap"] == gap
+    assert report.exit_code == (1 if status == "fail" else 0)
+    analysis = analyse_run(load_run(tmp_path / "r"), AnalysisOptions(resamples=100))
+    (own,) = [one for arm in analysis.arms if arm.arm == "selfspec" for one in arm.certificates or ()]
+    assert own.words == verdict.explanation
