@@ -18,6 +18,7 @@ from gravbench.analysis.counters import (
 )
 from gravbench.analysis.groups import Group, WordOrder, groups, word_order_of
 from gravbench.analysis.identity import TAU_FLOAT32, Audit, audit, is_identical
+from gravbench.analysis.load import Load, load_of
 from gravbench.analysis.loaded import (
     LoadedRun,
     RunData,
@@ -133,6 +134,8 @@ class ArmAnalysis(Record):
     """While its answers were made; absent where it was not measured, and in older documents."""
     certificates: tuple[Certificate, ...] | None = None
     """Its tokens against their own prefix, by precision; absent where the run was not audited."""
+    load: Load | None = None
+    """Throughput and latency of servers; absent for what ran in one process, and in older documents."""
 
 
 class RunAnalysis(Record):
@@ -252,6 +255,7 @@ def _arm(run: LoadedRun, arm: str, design: Design, options: AnalysisOptions) -> 
         lossy=lossy,
         peak_memory=peak_memory(records),
         certificates=run.certificates.get(arm),
+        load=load_of(records) if run.manifest.protocol.get("served") is True else None,
     )
 
 

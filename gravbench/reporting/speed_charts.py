@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup
 
 from gravbench.analysis.bootstrap import Interval
+from gravbench.analysis.load import Load
 from gravbench.analysis.run_analysis import ArmAnalysis, GroupRow
 from gravbench.analysis.speed import SpeedEstimate
 from gravbench.arms import batch_of, is_ar, parse_arm, without_batch
@@ -34,6 +35,10 @@ TINTED = 5
 """Pairs from which on a cell of the map is tinted: fewer may be chance."""
 DRAWN_BY_LENGTH = 2
 """Strategies whose lines stand against output length."""
+_LATENCY: dict[str, Callable[[Load], float]] = {
+    "P50": lambda load: load.latency_p50_s,
+    "P99": lambda load: load.latency_p99_s,
+}
 _KIND = {"decode": "decode", "request": "end to end"}
 
 
@@ -43,6 +48,7 @@ def speed_charts(document: ReportDocument) -> list[Chart]:
         speed_by_block(document),
         speed_by_length(document),
         speed_by_concurrency(document),
+        latency_by_throughput(document),
     )
     return [chart for chart in found if chart is not None]
 
@@ -173,6 +179,56 @@ def speed_by_concurrency(document: ReportDocument) -> Chart | None:
         table=table(
             title, ("strategy", "together", "run", "decode", "end to end"), rows, left=frozenset({0, 2})
         ),
+    )
+
+
+def latency_by_throughput(document: ReportDocument) -> Chart | None:
+    """Latency of servers against their throughput, a point a concurrency; `None` with fewer than two."""
+    families: dict[str, list[tuple[Named, Load]]] = {}
+    for a in named_arms(document):
+        if (load := a.arm.load) is not None:
+            run = f"{a.run.name} · " if len(document.runs) > 1 else ""
+            families.setdefault(run + without_batch(a.part.arm), []).append((a, load))
+    if len({load.concurrency for own in families.values() for _, load in own}) < 2:
+        return None
+    colours, lines = palette(document), list[Line]()
+    for name, own in families.items():
+        own.sort(key=lambda point: point[1].concurrency)
+        rates = tuple(load.requests_per_s for _, load in own)
+        for dash, (label, latency_of) in enumerate(_LATENCY.items()):
+            latencies = tuple(1000 * latency_of(load) for _, load in own)
+            colour = colours.get(own[0][0].label)
+            lines.append(Line(label=f"{name}, {label}", x=rates, y=latencies, colour=colour, dash=dash))
+    rows = [
+        (
+            name,
+            str(load.concurrency),
+            f"{load.requests_per_s:.2f}",
+            NONE if load.tokens_per_s is None else f"{load.tokens_per_s:.0f}",
+            *(f"{1000 * s:.0f}" for s in (load.latency_p50_s, load.latency_p90_s, load.latency_p99_s)),
+            str(load.cut),
+        )
+        for name, own in families.items()
+        for _, load in own
+    ]
+    title = "Latency against throughput"
+    columns = ("strategy", "under way", "requests/s", "tokens/s", "P50 ms", "P90 ms", "P99 ms", "cut")
+    shown = lines[:MAX_SERIES]
+    return Chart(
+        key="load",
+        title=title,
+        note="A point a number of requests under way, ramp-up and drain cut. Down and right is better."
+        + left_out(lines),
+        svg=plots.line_chart(
+            shown,
+            key="load",
+            title=title,
+            description=described("Latency in milliseconds", shown),
+            x_label="requests a second",
+            y_label="latency (ms)",
+            ratio=True,
+        ),
+        table=table(title, columns, rows),
     )
 
 

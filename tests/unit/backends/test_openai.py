@@ -11,6 +11,8 @@ import pytest
 from http_servers import ChatServer, chat_server, picture
 from run_support import QuietProgress, fake_suite
 
+from gravbench.analysis.loaded import load_run
+from gravbench.analysis.run_analysis import AnalysisOptions, analyse_run
 from gravbench.backends.openai import OpenAIBackend
 from gravbench.backends.serving import Places, Sharing, Stopwatch
 from gravbench.errors import EngineError, UsageError
@@ -181,6 +183,8 @@ def test_a_run_keeps_what_failed_in_its_denominators_and_no_key(
     records = RunDirectory(tmp_path / "run").generations()
     assert len(records) == 240 and outcome.too_many_errors
     good = sum(ENDS[fault] is None for fault in chosen)
+    analysis = analyse_run(load_run(tmp_path / "run"), AnalysisOptions(resamples=100))
+    judged = {own.arm: own for own in analysis.arms}
     for arm in ("ar:batch=4", "selfspec:batch=4"):
         own = [record for record in records if record.arm == arm]
         assert sum(record.status == "ok" for record in own) == good
@@ -189,6 +193,7 @@ def test_a_run_keeps_what_failed_in_its_denominators_and_no_key(
             assert (record.error.kind if record.error else None) == kind
         assert outcome.summary.strategies[arm].failed == 120 - good
         load = outcome.summary.strategies[arm].load
+        assert load == judged[arm].load
         assert load is not None and load.concurrency == 4 and 0 < load.completed == 120 - load.cut
         assert outcome.summary.strategies[arm].identical_to_ar is not None or arm.startswith("ar")
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())

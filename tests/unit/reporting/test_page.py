@@ -20,11 +20,13 @@ from report_support import (
     record_of,
 )
 
-from gravbench.arms import parse_arm
+from gravbench.analysis.load import Load
+from gravbench.arms import batch_of, parse_arm
 from gravbench.reporting.document import ReportDocument
 from gravbench.reporting.gallery import SampleSource
 from gravbench.reporting.gallery_pack import embedded, unpacked, visible
 from gravbench.reporting.html import PRINTED_ROWS, render_report
+from gravbench.reporting.speed_charts import latency_by_throughput, speed_charts
 from gravbench.reporting.tables import interval
 from gravbench.store.schema import record_bytes
 
@@ -357,6 +359,30 @@ def test_batch_sizes_of_one_run_are_a_curve() -> None:
     seen = text_of(render_report(document))
     assert "Speedup against concurrency" in seen
     assert "requests together1, 4" in seen.replace("\n", "").replace(" 1, 4", "1, 4")
+
+
+def test_latency_of_servers_stands_against_their_throughput() -> None:
+    document = batched_document("ar", "selfspec", "ar:batch=4", "selfspec:batch=4")
+    assert latency_by_throughput(document) is None  # nothing was served
+    (run,) = document.runs
+    loads = [
+        Load(
+            concurrency=batch_of(own.arm), seconds=9, completed=30, cut=2, failed=0, requests_per_s=rate,
+            latency_p50_s=1.5 * rate, latency_p90_s=2.0, latency_p99_s=3.25,
+        )
+        for own, rate in zip(run.analysis.arms, (1.0, 2.0, 3.0, 8.0), strict=True)
+    ]  # fmt: skip
+    arms = tuple(
+        own.model_copy(update={"load": load}) for own, load in zip(run.analysis.arms, loads, strict=True)
+    )
+    analysis = run.analysis.model_copy(update={"arms": arms})
+    document = document.model_copy(update={"runs": (run.model_copy(update={"analysis": analysis}),)})
+    chart = latency_by_throughput(document)
+    assert chart is not None and chart.table is not None and chart.svg is not None
+    rows = [[cell.text for cell in row] for row in chart.table.rows]
+    assert [row[:3] for row in rows][2:] == [["selfspec", "1", "2.00"], ["selfspec", "4", "8.00"]]
+    assert rows[3][4:] == ["12000", "2000", "3250", "2"]
+    assert chart.title in [drawn.title for drawn in speed_charts(document)]
 
 
 def test_runs_without_a_common_sample_say_why() -> None:
