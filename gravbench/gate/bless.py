@@ -78,6 +78,11 @@ def bless_changes(run: LoadedRun, reference: Reference | None) -> tuple[BlessCha
 def check_blessable(run: LoadedRun, *, allow_differing: bool = False) -> None:
     """A run vouches for something when all samples succeeded, its command can be said, and (unless allowed)
     every strategy wrote what ar wrote; `NotComparableError` (exit 3) otherwise."""
+    if run.manifest.identity.shard is not None:
+        raise NotComparableError(
+            f"{run.name}: shard {run.manifest.identity.shard} of a plan",
+            hint="Bless the whole run: gravbench merge SHARD... --out RUN",
+        )
     failed = sorted({u.sample_id for u in run.units for r in u.records.values() if r.status != "ok"})
     if failed:
         raise NotComparableError(

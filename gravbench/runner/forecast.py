@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gravbench.options import RunOptions
 from gravbench.records import Record, SampleTask
+from gravbench.runner.plan import order_plan
 from gravbench.runner.run import OpenBackend, run
 from gravbench.runner.session import Progress
 from gravbench.scorers.contract import Sample
@@ -66,12 +67,21 @@ def forecast(
     would stop it stops this.
     """
     chosen = take(opened.samples, options.limit, stratify=options.stratify, seed=options.seed)
-    counts = Counter(sample.task for sample in chosen)
+    plan = order_plan(
+        chosen, options.strategies, seed=options.seed, repeats=options.repeats, shard=options.shard
+    )
+    asked = Counter(sample_id for sample_id, _ in {(entry.sample_id, entry.rep) for entry in plan})
+    chosen = tuple(sample for sample in chosen if sample.sample_id in asked)
+    counts = Counter[SampleTask]()
+    for sample in chosen:
+        counts[sample.task] += asked[sample.sample_id]
     probe = _probe(chosen)
     with tempfile.TemporaryDirectory(prefix="gravbench-plan-") as scratch:
         folder = Path(scratch) / "run"
         run(
-            options.but(out=folder, limit=None, stratify=None, repeats=1, fresh=False, retry_failed=False),
+            options.but(
+                out=folder, limit=None, stratify=None, shard=None, repeats=1, fresh=False, retry_failed=False
+            ),
             suite,
             probe,
             open_backend=open_backend,
@@ -81,24 +91,20 @@ def forecast(
         )
         records = RunDirectory(folder).generations()
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    repeats = options.repeats
-    by_arm = {
-        arm: _seconds([r for r in records if r.arm == arm], counts, repeats) for arm in options.strategies
-    }
-    answers = len(chosen) * len(options.strategies) * repeats
+    by_arm = {arm: _seconds([r for r in records if r.arm == arm], counts) for arm in options.strategies}
     return Forecast(
         suite=suite.name,
-        samples=dict(counts),
+        samples=dict(Counter(sample.task for sample in chosen)),
         arms=options.strategies,
-        repeats=repeats,
-        answers=answers,
+        repeats=options.repeats,
+        answers=len(plan),
         max_new_tokens={str(task): suite.max_new_tokens[task] for task in suite.tasks},
         probed=len(probe),
         seconds=Seconds(
             **{name: sum(getattr(own, name) for own in by_arm.values()) for name in Seconds.model_fields}
         ),
         by_arm=by_arm,
-        disk_bytes=round(size / len(records) * answers),
+        disk_bytes=round(size / len(records) * len(plan)),
         failed=sum(record.status != "ok" for record in records),
     )
 
@@ -116,8 +122,8 @@ def _probe(samples: Sequence[Sample]) -> list[Sample]:
     return found
 
 
-def _seconds(records: Sequence[GenRecord], counts: Mapping[SampleTask, int], repeats: int) -> Seconds:
-    """One arm's time for all samples; records that shared their forwards shared the time."""
+def _seconds(records: Sequence[GenRecord], counts: Mapping[SampleTask, int]) -> Seconds:
+    """One arm's time for so many answers a task; records that shared their forwards shared the time."""
     shared = Counter(record.forward_group for record in records if record.forward_group is not None)
     times: dict[SampleTask, list[float]] = defaultdict(list)
     for record in records:
@@ -125,7 +131,7 @@ def _seconds(records: Sequence[GenRecord], counts: Mapping[SampleTask, int], rep
         parts = 1 if group is None else shared[group]
         times[record.task].append((record.done_ns - record.submit_ns) / 1e9 / parts)
     totals = [
-        tuple(counts[task] * repeats * value for value in (sum(own) / len(own), min(own), max(own)))
+        tuple(counts[task] * value for value in (sum(own) / len(own), min(own), max(own)))
         for task, own in times.items()
     ]
     value, low, high = (sum(column) for column in zip(*totals, strict=True))

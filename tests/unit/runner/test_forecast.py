@@ -17,12 +17,12 @@ def record(task: str, seconds: float, group: int | None = None) -> Any:
 
 def test_each_task_counts_with_its_own_mean_and_extremes() -> None:
     records = [record("text", 1), record("text", 3), record("table", 10)]
-    found = _seconds(records, {"text": 100, "table": 5}, repeats=2)
+    found = _seconds(records, {"text": 200, "table": 10})
     assert (found.value, found.low, found.high) == (500, 300, 700)
 
 
 def test_answers_that_decode_together_share_their_time() -> None:
-    found = _seconds([record("text", 4, group=1), record("text", 4, group=1)], {"text": 10}, repeats=1)
+    found = _seconds([record("text", 4, group=1), record("text", 4, group=1)], {"text": 10})
     assert (found.value, found.low, found.high) == (20, 20, 20)
 
 
@@ -54,6 +54,8 @@ def test_a_dry_run_leaves_nothing_and_says_the_plan(
     assert "smoke: 4 samples (4 text), 3 times each, 24 answers" in said
     assert "text 160" in said
     assert not list(tmp_path.iterdir())
+    assert run_command_line([*words, "--quiet", "--shard", "2/2"]) == 0
+    assert "12 answers" in capsys.readouterr().out
     assert run_command_line([*words, "--quiet", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document.pop("schema") == "gravbench.forecast/1"

@@ -15,6 +15,7 @@ from run_support import clockless, fake_samples, fake_suite, run_fake
 from gravbench.analysis.loaded import load_run
 from gravbench.analysis.summary import Summary
 from gravbench.errors import DataError, GravbenchError, NotComparableError, UsageError
+from gravbench.gate.bless import check_blessable
 from gravbench.runner.merge import finish_merge, merge_shards, read_shards
 from gravbench.runner.plan import order_plan, planned_groups
 from gravbench.runner.run import rescore
@@ -80,6 +81,9 @@ def test_four_shards_give_the_bytes_of_one_process(tmp_path: Path, strategies: t
         )
     own, other = (load_run(tmp_path / name).manifest for name in ("whole", "alone"))
     assert (own.identity_sha, own.plan) == (other.identity_sha, other.plan)
+    check_blessable(load_run(tmp_path / "whole"))
+    with pytest.raises(NotComparableError, match="shard 1/4 of a plan"):
+        check_blessable(load_run(tmp_path / "part-1"))
     assert summary.sessions == 4 and summary.strategies[strategies[1]].speedup is not None
     before = (tmp_path / "whole" / "gen" / "000.jsonl").read_bytes()
     merged([tmp_path / f"part-{n}" for n in (1, 2, 3, 4)], tmp_path / "whole")  # as after a kill
