@@ -42,12 +42,13 @@ class Shard:
 
     @property
     def machine(self) -> str:
-        """Hash of what must be equal for times to stand together; an unknown host is no other shard's."""
+        """Hash of what must be equal for times to stand together; an unknown host or GPU is no other's."""
         environment = self.manifest.environment
         words = self.manifest.argv
         servers = [word for flag, word in pairwise(words) if flag == "--url"]
-        host = environment.get("host_sha") or str(self.path)
-        return sha256_of([host, environment.get("cpu"), self.manifest.model, servers])
+        known = self.manifest.identity.device == "cpu" or servers  # no run says which model a GPU is
+        host = environment.get("host_sha") if known else None
+        return sha256_of([host or str(self.path), environment.get("cpu"), self.manifest.model, servers])
 
 
 def read_shards(paths: Sequence[Path]) -> tuple[Shard, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -19,6 +20,7 @@ from gravbench.gate.bless import check_blessable
 from gravbench.runner.merge import finish_merge, merge_shards, read_shards
 from gravbench.runner.plan import order_plan, planned_groups
 from gravbench.runner.run import rescore
+from gravbench.store.schema import sha256_of
 
 SAMPLES = 21
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,8 +42,23 @@ def merged(paths: Sequence[Path], out: Path) -> Summary:
 
 def elsewhere(shard: Path) -> None:
     """Let a shard say that it ran on another machine."""
+    changed(shard, lambda manifest: manifest["environment"].update(host_sha="another"))
+
+
+def on_a_gpu(shard: Path) -> None:
+    """Let a shard say that it ran on a GPU."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["identity"]["device"] = "cuda"
+        manifest["identity_sha"] = sha256_of(manifest["identity"])
+
+    changed(shard, change)
+
+
+def changed(shard: Path, change: Callable[[dict[str, Any]], object]) -> None:
     manifest = orjson.loads((shard / "manifest.json").read_bytes())
-    manifest["environment"]["host_sha"] = "another"
+    manifest["identity"] = {k: v for k, v in manifest["identity"].items() if v is not None}
+    change(manifest)
     (shard / "manifest.json").write_bytes(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS))
 
 
@@ -90,9 +107,11 @@ def test_four_shards_give_the_bytes_of_one_process(tmp_path: Path, strategies: t
     assert (tmp_path / "whole" / "gen" / "000.jsonl").read_bytes() == before
 
 
-def test_times_of_two_machines_stay_in_their_shards(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gpu", [False, True])
+def test_times_of_two_machines_and_of_gpus_stay_in_their_shards(tmp_path: Path, gpu: bool) -> None:
     paths = shards_of(tmp_path, 2)
-    elsewhere(paths[1])
+    for path in paths if gpu else paths[1:]:
+        on_a_gpu(path) if gpu else elsewhere(path)
     summary = merged(paths, tmp_path / "whole")
     run_fake(tmp_path / "alone", samples=SAMPLES)
     assert clockless(tmp_path / "whole") == clockless(tmp_path / "alone")
