@@ -45,12 +45,17 @@ def cautions_of(run: LoadedRun, analysis: RunAnalysis, parts: Sequence[ArmPart])
         counted = f"{n} sample" + ("s" if n != 1 else "")
         found.append(f"{counted}: no interval can be given, and nothing generalises from so few.")
     elif n < FEW_PAIRS:
-        found.append(f"{n} samples: intervals over so few are rough.")
+        found.append(
+            f"{n} samples: intervals over so few are rough; a difference near their ends is not settled."
+        )
     for arm, part in zip(analysis.arms, parts, strict=True):
         found += _of_arm(arm, part)
+    found += _of_times(analysis.arms)
     sessions = len({record.session_id for unit in run.units for record in unit.records.values()})
     if sessions > 1 and run.manifest.identity.backend != IMPORTED:
-        found.append(f"The run was resumed: {sessions} sessions; every pair lies inside one of them.")
+        found.append(
+            f"The run was resumed: {sessions} sessions; every pair lies inside one of them, so speedups hold."
+        )
     given = run.manifest.model.get("warnings")
     if isinstance(given, list):
         found += [str(text) for text in given]
@@ -73,25 +78,49 @@ def _of_arm(arm: ArmAnalysis, part: ArmPart) -> list[str]:
             f"{name}: {arm.identity.faults} outputs differ from {arm.base or AR} without an excuse{judged}."
         )
     if c.draft_offered and not c.draft_accepted:
-        found.append(f"{name}: not one of {c.draft_offered} draft tokens was accepted.")
+        found.append(
+            f"{name}: not one of {c.draft_offered} draft tokens was accepted; drafting costs time and "
+            "gives nothing."
+        )
     elif at_acceptance_floor(c):
         found.append(
-            f"{name}: acceptance is at its floor; the checkpoint may not have been trained to draft."
+            f"{name}: acceptance is at its floor; the checkpoint may not have been trained to draft, and its "
+            "speedup says nothing of the strategy."
         )
     if arm.loops:
-        found.append(f"{name}: {arm.loops} outputs contain a repetition loop.")
-    if arm.truncated:
-        found.append(f"{name}: {arm.truncated} outputs were cut at their budget.")
-    if arm.drift is not None and arm.drift.drifting:
-        found.append(f"{name}: the cost ratio drifted by {arm.drift.change:+.1%} over the run.")
-    if arm.steadiness is not None and not arm.steadiness.steady:
         found.append(
-            f"{name}: the machine did not hold still, the last three blocks of pairs differ by "
-            f"{arm.steadiness.last_three_spread:.1%}."
+            f"{name}: {arm.loops} outputs contain a repetition loop; repeated text is easily drafted, so "
+            "they flatter acceptance and speed."
         )
-    if arm.steadiness is not None and arm.steadiness.cold_start:
+    if arm.truncated:
         found.append(
-            f"{name}: a cold start, the first block lies {arm.steadiness.warm_up:+.1%} off the others."
+            f"{name}: {arm.truncated} outputs were cut at their budget; unfinished text scores worse, and a "
+            "larger budget may change quality and speed."
+        )
+    return found
+
+
+def _of_times(arms: Sequence[ArmAnalysis]) -> list[str]:
+    """What the clock did during the run, a line a kind: strategies with numbers, then what it means."""
+    drifting = [f"{a.arm} {a.drift.change:+.1%}" for a in arms if a.drift is not None and a.drift.drifting]
+    known = [(a.arm, a.steadiness) for a in arms if a.steadiness is not None]
+    unsteady = [f"{name} {s.last_three_spread:.1%}" for name, s in known if not s.steady]
+    cold = [f"{name} {s.warm_up:+.1%}" for name, s in known if s.cold_start]
+    found = []
+    if drifting:
+        found.append(
+            f"The cost ratio to the base drifted from the first pair to the last: {', '.join(drifting)}. "
+            "Each speedup is an average over that change; a run at another hour may differ by as much."
+        )
+    if unsteady:
+        found.append(
+            f"The machine did not hold still, the last three blocks of pairs differ: {', '.join(unsteady)}. "
+            "Do not trust a smaller difference between strategies; text and counters are not touched by it."
+        )
+    if cold:
+        found.append(
+            f"A cold start, the first block of pairs lies off the others: {', '.join(cold)}. Above 0 it "
+            "flatters that strategy's speedup, below 0 it counts against it; a sixth of the pairs are in it."
         )
     return found
 

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from system_packages import needs_tex
+
+from gravbench.reporting.publication import PAGE_DIGEST, page_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,3 +64,11 @@ def test_linked_files_exist(path: str) -> None:
 def test_every_page_of_docs_is_linked() -> None:
     for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
         assert f"]({path.relative_to(ROOT)})" in README
+
+
+def test_the_picture_is_the_first_screen_of_the_newest_published_report_as_it_is_now() -> None:
+    newest = max(ROOT.glob("reports/*-crops-mini"))
+    (shown,) = re.findall(r"!\[[^\]]+\]\((reports/[^)]+)\)", README)
+    assert ROOT / shown == newest / "first-screen.png"
+    with Image.open(ROOT / shown) as picture:
+        assert picture.info[PAGE_DIGEST] == page_digest(newest / "report.html")

@@ -10,6 +10,8 @@ from matplotlib.colors import to_rgb
 from PIL import ExifTags, Image
 from pydantic import JsonValue
 from report_support import plain_document
+from verdict_support import Line as StoredLine
+from verdict_support import doctored, make_run, with_scaled_times
 
 from gravbench.analysis.bootstrap import Interval
 from gravbench.analysis.quality import QualityDifference, QualityLevel
@@ -17,6 +19,7 @@ from gravbench.errors import DataError, UsageError
 from gravbench.imaging import load_image
 from gravbench.omnidocbench.page_metrics import OVERALL
 from gravbench.reporting import plots
+from gravbench.reporting.builder import ReportInput, build_document
 from gravbench.reporting.charts import Line, Named, Waterfall
 from gravbench.reporting.definitions import our_figure, published_figures
 from gravbench.reporting.gallery import SampleSource, thumbnail, thumbnails
@@ -209,3 +212,19 @@ def test_a_damaged_document_is_a_data_error(tmp_path: Path) -> None:
         read_document(tmp_path / "comparison.json")
     with pytest.raises(DataError):
         read_document(tmp_path / "none.json")
+
+
+def test_a_machine_that_slows_down_is_one_caution_that_says_what_it_means(tmp_path: Path) -> None:
+    def slower(line: StoredLine) -> StoredLine:
+        return with_scaled_times(line, 1 + line["slot"] / 48 if line["arm"] == "selfspec" else 1)
+
+    still = make_run(tmp_path / "still")
+    moved = doctored(tmp_path / "still", tmp_path / "moved", edit=slower)
+    said = [
+        [one for one in build_document([ReportInput(run=run, name="r")]).runs[0].cautions if "drifted" in one]
+        for run in (still, moved)
+    ]
+    assert said[0] == []
+    assert len(said[1]) == 1
+    assert "selfspec -" in said[1][0]
+    assert "is an average over that change" in said[1][0]
