@@ -162,10 +162,14 @@ def _run_latexml(document: str) -> str | None:
 
 
 def _finishes(command: list[str], folder: Path) -> bool:
-    """Run `command` in `folder` with nothing of the caller's environment but the path; False on timeout."""
+    """Run `command` in `folder` with nothing of the caller's environment but the path; False on timeout.
+
+    LaTeXML removes every empty file of its temporary folder when it ends: it gets `folder` for one.
+    """
     if limiter := shutil.which("prlimit"):
         command = [limiter, f"--as={MAX_MEMORY_BYTES}", f"--fsize={MAX_OUTPUT_BYTES}", "--core=0", *command]
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+    own = {name: str(folder) for name in ("HOME", "TMPDIR")}
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **own}
     process = subprocess.Popen(
         command,
         cwd=folder,

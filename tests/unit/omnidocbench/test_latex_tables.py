@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from omnidoc_cases import cases
@@ -131,3 +132,11 @@ def test_a_file_command_put_together_by_tex_reads_nothing(body: str, tmp_path: P
     secret.write_text("classified", encoding="utf-8")
     source = body.replace("secret", str(secret))
     assert "classified" not in LatexTables().html(f"\\begin{{tabular}}{{l}}{source}\\end{{tabular}}")
+
+
+@needs_latexml
+def test_a_conversion_leaves_empty_files_of_others_in_the_temporary_folder() -> None:
+    """LaTeXML tidies the folder that it takes for temporary; this was once `/tmp`."""
+    with NamedTemporaryFile(dir="/tmp") as others:
+        assert LatexTables().html(r"\begin{tabular}{c}x\end{tabular}")
+        assert Path(others.name).exists()
